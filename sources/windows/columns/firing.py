@@ -17,17 +17,20 @@ from tidegate.windows import (
     EndOfStreamTrigger,
     EventTimeTrigger,
     NeverTrigger,
+    ProcessingTimeoutTrigger,
     ProcessingTimeTrigger,
     PurgingTrigger,
     Trigger,
 )
 from tidegate.windows.triggers.continuous import FIRE_TIME
 from tidegate.windows.triggers.rows import COUNT
-from tidegate.windows.window import MAX_TIME
+from tidegate.windows.window import MAX_TIME, MIN_TIME
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Places: TypeAlias = npt.NDArray[np.intp]
 Bools: TypeAlias = npt.NDArray[np.bool_]
+OVER = MIN_TIME
+"""The time of a time-out that has passed, and that the trigger did not clear."""
 
 
 class Windows(NamedTuple):
@@ -37,6 +40,7 @@ class Windows(NamedTuple):
     states: those of the trigger.
     waits: whether the trigger has a timer; otherwise its cleanup is due.
     held: which windows hold rows: others were purged.
+    timeouts: when the time-out of each is over, in ms; NEVER: it has none; OVER: it had one, which may not come again.
     """
 
     starts: Ints
@@ -45,6 +49,7 @@ class Windows(NamedTuple):
     states: Ints
     waits: Bools
     held: Bools
+    timeouts: Ints
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,8 @@ class Firing:
     interval: windows fire at its multiples, too, in ms; 0: they do not.  The state is the next of them.
     max_count: windows fire when so many rows have come; 0: they do not.  The state is the number of rows.
     purges: a window that fires loses its rows.
+    timeout: windows fire so long after a row, too, and at every timer, in ms; None: they do not.
+    restarts: the time-out begins again with each batch of rows.
     """
 
     clock: str | None = None
@@ -67,6 +74,8 @@ class Firing:
     interval: int = 0
     max_count: int = 0
     purges: bool = False
+    timeout: int | None = None
+    restarts: bool = False
 
     @property
     def no_state(self) -> int:
@@ -102,6 +111,9 @@ class Firing:
         is_over = lasts <= time_ms
         # The end of a window is a time to fire, too, and need not be a multiple.
         at_end = is_over & ((lasts - firsts) % self.interval > 0)
+        if time_ms >= MAX_TIME - 1:  # a window of all times has no multiples between the next one and its end
+            is_endless = windows.ends == MAX_TIME
+            multiples, at_end = np.where(is_endless, 1, multiples), np.where(is_endless, firsts < lasts, at_end)
         return multiples + at_end, np.where(is_over, lasts, following)
 
     def timers(self, state: int, end: int) -> list[int]:
@@ -129,6 +141,12 @@ def firing_of(trigger: Trigger) -> Firing | None:
         return None if nested is None else replace(nested, purges=True)
     if type(trigger) is ContinuousEventTimeTrigger or type(trigger) is ContinuousProcessingTimeTrigger:
         return Firing(_CONTINUOUS[type(trigger)], FIRE_TIME.name, at_end=True, interval=trigger.interval)
+    if type(trigger) is ProcessingTimeoutTrigger:
+        nested = firing_of(trigger.nested)
+        # It deletes timers of the other trigger, and with them a cleanup of the same time.
+        if nested is None or nested.clock is not None or nested.timeout is not None:
+            return None
+        return replace(nested, timeout=trigger.timeout, restarts=trigger.reset_timer_on_new_record)
     if type(trigger) is CountTrigger:
         return Firing(state=COUNT.name, max_count=trigger.max_count)
     return _FIRINGS.get(type(trigger))

@@ -1,36 +1,33 @@
-"""Windows of many keys at once, in columns: SQL aggregates of windows whose timers are all of one clock.
+"""Windows of many keys at once, in columns: SQL aggregates of tidegate's windows and triggers.
 
 The state is a table with a row for each key and open window.  What a trigger decides row by row is left to the rules
-for one key (``KeyRun``): keys with rows behind the end of a window, or with enough rows for a trigger that counts, and
-sums that are too large for Arrow.
+for one key (``KeyRun``): keys with rows behind the end of a window, or with enough rows for a trigger that counts,
+windows with a time-out that have a timer due, and sums that are too large for Arrow.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from tidegate.sources.windows.columns.accumulators import Accumulators
-from tidegate.sources.windows.columns.firing import Bools, Firing, Ints, Places, Windows, firing_of
+from tidegate.sources.windows.columns.firing import Bools, Ints, Places, Windows, firing_of
 from tidegate.sources.windows.columns.sessions import begin_sessions, numbers_of_sessions
+from tidegate.sources.windows.columns.table import END, START, WindowTable
 from tidegate.sources.windows.keys import Key, codes_of, keys_of
 from tidegate.sources.windows.pages import EVENT, NEVER, PROCESSING
 from tidegate.sources.windows.results import Given
-from tidegate.sources.windows.state import KeyEntry
 from tidegate.windows import (
     Aggregate,
     EventTimeSessionWindows,
-    GlobalWindow,
     GlobalWindows,
     ProcessingTimeSessionWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     SqlAggregates,
-    TimeWindow,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
     WindowOperator,
@@ -41,8 +38,6 @@ from tidegate.windows.rows import as_mappings
 from tidegate.windows.state.store import MemoryKeyStore
 from tidegate.windows.window import MAX_TIME, MIN_TIME
 
-START, END = "__start", "__end"
-_TRIGGER, _WAITS, _HELD = "__trigger", "__waits", "__holds_rows"
 _ASSIGNERS = {
     EventTimeSessionWindows,
     GlobalWindows,
@@ -82,30 +77,19 @@ class ColumnWindows:
         rows: pa.Schema,
         check: Callable[[list[Given]], object],
     ) -> None:
-        self._check = check
         self._operator, self._keys, self._time, self._elements = operator, list(keys), time, list(elements)
-        self._firing, self._clock = firing_of(operator.trigger) or Firing(), _clock_of(operator) or EVENT
+        self._table = WindowTable(operator, keys, rows, check)
+        self._firing, self._accumulators = self._table.firing, self._table.accumulators
         self._is_global = isinstance(operator.assigner, GlobalWindows)
-        # Where a trigger may have a timer behind the end of a window, its time does not tell it from a cleanup.
-        keeps_waits = self._firing.interval or (self._firing.late_waits and not self._is_global)
-        self._accumulators = Accumulators(operator.folding.function, rows)  # type: ignore[union-attr, arg-type]
-        self._of_windows = {
-            "starts": pa.field(START, pa.int64()),
-            "ends": pa.field(END, pa.int64()),
-            "timers": pa.field(self._clock, pa.int64()),
-            **({"states": pa.field(_TRIGGER, pa.int64())} if self._firing.state else {}),
-            **({"waits": pa.field(_WAITS, pa.bool_())} if keeps_waits else {}),
-            **({"held": pa.field(_HELD, pa.bool_())} if self._firing.purges else {}),
-        }
-        of_windows = self._of_windows.values()
-        self.schema = pa.schema([*(rows.field(key) for key in keys), *of_windows, *self._accumulators.fields])
+        self.schema, self.of_entries = self._table.schema, self._table.of_entries
 
     @staticmethod
     def takes(operator: WindowOperator, rows: pa.Schema) -> bool:
         """Return whether these windows can be kept in columns."""
         function = operator.folding
         return (
-            _clock_of(operator) is not None
+            firing_of(operator.trigger) is not None
+            and type(operator.assigner) in _ASSIGNERS
             and isinstance(function, Aggregate)
             and function.process is None
             and isinstance(function.function, SqlAggregates)
@@ -117,16 +101,11 @@ class ColumnWindows:
 
         now_ms: the processing time, which comes before the rows.
         """
-        outcome = Outcome(state, [], [])
-        if self._clock == PROCESSING:
-            # All rows have one time, and none is behind it: a timer that is due at once waits for the next batch.
-            outcome = self._advanced(outcome, now_ms)
-            if rows is not None:
-                times = pa.array(np.full(rows.num_rows, now_ms))
-                rows = rows.set_column(rows.column_names.index(self._time), self._time, times)
-            return self._taken(outcome, rows, MIN_TIME, now_ms)
-        outcome = self._taken(self._advanced(outcome, before_ms), rows, before_ms, now_ms)
-        return self._advanced(outcome, after_ms) if after_ms > before_ms else outcome
+        outcome = self._advanced(Outcome(state, [], []), EVENT, before_ms, now_ms)
+        outcome = self._advanced(outcome, PROCESSING, before_ms, now_ms)
+        # A timer of the clock that a row sets, and that is due at once, waits for the next batch.
+        outcome = self._taken(outcome, rows, before_ms, now_ms)
+        return self._advanced(outcome, EVENT, after_ms, now_ms) if after_ms > before_ms else outcome
 
     def bounds(self, fired: pa.Table) -> list[Sequence[Any]]:
         """Return the starts and the ends of windows that fired, as times of Spark; None: of the window of all times."""
@@ -138,43 +117,37 @@ class ColumnWindows:
         """Return the results of windows that fired, by name."""
         return self._accumulators.results(fired, types)
 
-    def _windows(self, table: pa.Table) -> Windows:
-        """Return the windows of a table of the state."""
-        columns = {name: table.column(field.name).to_numpy() for name, field in self._of_windows.items()}
-        others = {
-            "states": np.full(table.num_rows, self._firing.no_state),
-            "waits": (columns["timers"] < columns["ends"]) & self._firing.at_end,
-            "held": np.ones(table.num_rows, bool),
-        }
-        return Windows(**{**others, **columns})
-
-    def _table_of(self, keys: Sequence[Any], windows: Windows, accumulators: Sequence[Any]) -> pa.Table:
-        """Return a table of the state, of the columns of keys and accumulators, and windows."""
-        of_windows = [pa.array(getattr(windows, name), field.type) for name, field in self._of_windows.items()]
-        return pa.Table.from_arrays([*keys, *of_windows, *accumulators], schema=self.schema)
-
-    def _advanced(self, outcome: Outcome, time_ms: int) -> Outcome:
-        """Let timers fire up to a time of the clock, and forget the windows that take no more rows."""
-        due = outcome.state.column(self._clock).to_numpy()
+    def _advanced(self, outcome: Outcome, clock: str, watermark_ms: int, now_ms: int) -> Outcome:
+        """Let timers of a clock fire up to its time, and forget the windows that take no more rows."""
+        if clock not in self._table.clocks:
+            return outcome
+        due = outcome.state.column(clock).to_numpy()
+        time_ms = min(watermark_ms, NEVER - 1) if clock == EVENT else now_ms
         if not len(due) or due.min() > time_ms:
             return outcome
         fired, waiting = [*outcome.fired], [_chosen(outcome.state, due > time_ms)]
         state = _chosen(outcome.state, due <= time_ms)
-        windows, purges = self._windows(state), self._firing.purges
+        if self._firing.timeout is not None:
+            outcome = self._timed_out(outcome._replace(state=state), clock, watermark_ms, now_ms)
+            return outcome._replace(state=pa.concat_tables([*waiting, outcome.state]))
+        if clock != self._table.clock:
+            return outcome._replace(state=waiting[0])
+        windows, purges = self._table.windows(state), self._firing.purges
         times, states = self._firing.fired(windows, time_ms)
         if (gives := windows.waits & windows.held).any():
             often = np.where(gives, 1 if purges else times, 0)
             fired.append(state.take(pa.array(np.repeat(np.arange(len(often)), often))))
-        cleanups, again = self._cleanups(windows.ends), windows.waits & (windows.ends - 1 > time_ms)
+        cleanups, again = self._table.cleanups(clock, windows.ends), windows.waits & (windows.ends - 1 > time_ms)
         timers, held = np.where(again, states, cleanups), windows.held & ~(windows.waits & purges)
-        later = Windows(windows.starts, windows.ends, timers, states, again, held)
+        later = windows._replace(timers=timers, states=states, waits=again, held=held)
         accumulators = self._accumulators.cleared(state, windows.waits) if purges else self._accumulators.of(state)
-        state = self._table_of(state.select(self._keys).columns, later, accumulators)
-        waiting.append(_chosen(state, again | (cleanups > time_ms) | (held & (cleanups == NEVER))))
+        state = self._table.of_windows(state.select(self._keys).columns, later, accumulators)
+        if clock == self._table.cleanup_clock:
+            stays = cleanups > time_ms
+        else:  # the other time cleans up, if any does
+            stays = held | (self._table.cleanup_clock is not None)
+        waiting.append(_chosen(state, again | stays))
         return outcome._replace(state=pa.concat_tables(waiting), fired=fired)
-
-    def _cleanups(self, ends: Ints) -> Ints:
-        return np.full_like(ends, NEVER) if self._is_global else ends - 1 + self._operator.kept_for
 
     def _taken(self, outcome: Outcome, rows: pa.Table | None, watermark_ms: int, now_ms: int) -> Outcome:
         if rows is None or not rows.num_rows:
@@ -184,8 +157,8 @@ class ColumnWindows:
         codes = codes_of(pa.chunked_array(chunks) for chunks in both_keys)
         of_state, of_rows = codes[: state.num_rows], codes[state.num_rows :]
         times = rows.column(self._time).to_numpy()
-        places, starts, ends = self._assigned(times)
-        is_open = ends - 1 > watermark_ms
+        places, starts, ends = self._assigned(times if self._operator.in_event_time else np.full_like(times, now_ms))
+        is_open = np.ones_like(ends, bool) if EVENT not in self._table.clocks else ends - 1 > watermark_ms
         # Another row may merge a session that has ended with an open one, so none is known to be late.
         knows_late = self._operator.in_event_time and not merges
         is_late = ends - 1 + lateness <= watermark_ms if knows_late else np.zeros_like(is_open)
@@ -193,12 +166,18 @@ class ColumnWindows:
         # A row may make its window fire at once, or may be late.
         by_row[of_rows[places[~is_open & ~is_late]]] = True
         if merges and self._firing.interval:  # only a session that has ended waits for nothing, and may go on
-            by_row[of_state[self._windows(state).states == self._firing.no_state]] = True
+            windows = self._table.windows(state)
+            has_ended = windows.states == self._firing.no_state
+            if (
+                self._table.clock != self._table.cleanup_clock
+            ):  # its end in the other time may come later, and it may not grow
+                has_ended |= ~windows.waits
+            by_row[of_state[has_ended & np.isin(of_state, of_rows)]] = True
         places, starts, ends = places[is_open], starts[is_open], ends[is_open]
-        table, of_table = self._table(state, of_state, rows, of_rows, (places, starts, ends))
+        table, of_table = self._with_pairs(state, of_state, rows, of_rows, (places, starts, ends), now_ms)
         if self._firing.max_count and table.num_rows:
             groups = self._groups(table, of_table)
-            counts = np.bincount(groups, weights=self._windows(table).states)
+            counts = np.bincount(groups, weights=self._table.windows(table).states)
             by_row[of_table[counts[groups] >= self._firing.max_count]] = True
         by_row |= self._accumulators.inexact(table, of_table, len(by_row))
         late = outcome.late
@@ -234,22 +213,30 @@ class ColumnWindows:
         holds = holds[np.argsort(places[holds], kind="stable")]
         return places[holds], starts[holds], starts[holds] + size
 
-    def _table(
-        self, state: pa.Table, of_state: Ints, rows: pa.Table, of_rows: Ints, pairs: tuple[Places, Ints, Ints]
+    def _with_pairs(
+        self,
+        state: pa.Table,
+        of_state: Ints,
+        rows: pa.Table,
+        of_rows: Ints,
+        pairs: tuple[Places, Ints, Ints],
+        now_ms: int,
     ) -> tuple[pa.Table, Ints]:
         """Return the windows of the state, then those of pairs of rows and windows, with the codes of their keys."""
         places, starts, ends = pairs
         is_each = len(places) == rows.num_rows and bool((np.diff(places, prepend=-1) == 1).all())
         chosen = rows if is_each else rows.take(pa.array(places))
         codes = of_rows[places]
-        states = self._firing.of_rows(chosen.column(self._time).to_numpy(), ends)
+        times = chosen.column(self._time).to_numpy()
+        states = self._firing.of_rows(np.full_like(times, now_ms) if self._table.clock == PROCESSING else times, ends)
         if self._firing.interval and self._operator.assigner.merges:
             # A row that a session takes does not begin to wait: the session waits already.
             open_windows = (of_state, *(state.column(name).to_numpy() for name in (START, END)))
             states[~begin_sessions(open_windows, (codes, starts, ends))] = self._firing.no_state
         keys, yes = [chosen.column(key) for key in self._keys], np.ones(len(places), bool)
-        windows = Windows(starts, ends, ends - 1, states, yes, yes)
-        of_pairs = self._table_of(keys, windows, self._accumulators.of_rows(chosen))
+        timeouts = np.full_like(ends, NEVER if self._firing.timeout is None else now_ms + self._firing.timeout)
+        windows = Windows(starts, ends, ends - 1, states, yes, yes, timeouts)
+        of_pairs = self._table.of_windows(keys, windows, self._accumulators.of_rows(chosen))
         return pa.concat_tables([state, of_pairs]), np.concatenate((of_state, codes))
 
     def _groups(self, table: pa.Table, codes: Ints) -> Ints:
@@ -268,7 +255,8 @@ class ColumnWindows:
         order = np.argsort(groups, kind="stable")
         begins = np.flatnonzero(np.diff(groups[order], prepend=-1))
         firsts = table.select(self._keys).take(pa.array(order[begins]))
-        windows = self._windows(table)
+        lasts = np.append(begins[1:], len(order)) - 1
+        windows = self._table.windows(table)
         states = windows.states[order]
         if self._firing.max_count:
             states = np.add.reduceat(states, begins)
@@ -276,103 +264,71 @@ class ColumnWindows:
             states = np.minimum.reduceat(states, begins)
         else:
             states = states[begins]
+        # A window that fired by the clock at its end goes on in event time, and takes rows without waiting again.
+        waits_for_ever = self._firing.interval and not self._operator.assigner.merges
+        timeouts = windows.timeouts[order]
         merged = Windows(
             np.minimum.reduceat(windows.starts[order], begins),
             np.maximum.reduceat(windows.ends[order], begins),
             windows.timers[order[begins]],
             states,
-            np.logical_or.reduceat(windows.waits[order], begins),
+            windows.waits[order[begins]] if waits_for_ever else np.logical_or.reduceat(windows.waits[order], begins),
             np.logical_or.reduceat(windows.held[order], begins),
+            timeouts[lasts] if self._firing.restarts else np.minimum.reduceat(timeouts, begins),
         )
         accumulators = self._accumulators.merged(table, groups, order, begins)
-        return self._table_of(firsts.columns, self._timed(merged, watermark_ms), accumulators)
+        return self._table.of_windows(firsts.columns, self._table.timed(merged, watermark_ms), accumulators)
 
-    def _timed(self, windows: Windows, watermark_ms: int) -> Windows:
-        """Return windows with their next timers."""
-        return windows._replace(timers=self._firing.next_timers(windows, self._cleanups(windows.ends), watermark_ms))
+    def _timed_out(self, outcome: Outcome, clock: str, watermark_ms: int, now_ms: int) -> Outcome:
+        """Let timers of a clock fire by the rules for one key."""
+
+        def advance(_: Key, run: KeyRun, panes: list[OpenPane]) -> None:
+            run.open(panes)
+            run.advance_watermark(watermark_ms)
+            if clock == PROCESSING:
+                run.advance_processing_time(now_ms)
+
+        return self._key_by_key(outcome, (), advance, watermark_ms, now_ms)
 
     def _row_by_row(self, outcome: Outcome, rows: pa.Table, watermark_ms: int, now_ms: int) -> Outcome:
         """Take rows by the rules for one key."""
-        panes: dict[Key, list[OpenPane]] = {}
-        for key, pane in self._panes(outcome.state):
-            panes.setdefault(key, []).append(pane)
         arrived: dict[Key, list[tuple[Any, int]]] = {}
         times = rows.column(self._time).to_pylist()
         for (key, row), time in zip(self._by_key(rows), times, strict=True):
             arrived.setdefault(key, []).append((row, time))
-        given: list[Given] = []
-        left: list[tuple[Key, OpenPane]] = []
-        for key in {**panes, **arrived}:
-            run = KeyRun(self._operator, key[0] if len(key) == 1 else key, MemoryKeyStore(), now_ms)
+
+        def take(key: Key, run: KeyRun, panes: list[OpenPane]) -> None:
             run.advance_watermark(watermark_ms)
-            run.open(panes.get(key, []))
+            run.open(panes)
             of_key = arrived.get(key, [])
             run.process_elements([row for row, _ in of_key], [time for _, time in of_key])
+
+        return self._key_by_key(outcome, arrived, take, watermark_ms, now_ms)
+
+    def _key_by_key(
+        self,
+        outcome: Outcome,
+        arrived: Iterable[Key],
+        handle: Callable[[Key, KeyRun, list[OpenPane]], None],
+        watermark_ms: int,
+        now_ms: int,
+    ) -> Outcome:
+        """Handle windows, and keys whose rows have arrived, by the rules for one key."""
+        panes: dict[Key, list[OpenPane]] = {key: [] for key in arrived}
+        for key, pane in self._table.panes(outcome.state):
+            panes.setdefault(key, []).append(pane)
+        given: list[Given] = []
+        left: list[tuple[Key, OpenPane]] = []
+        for key, of_key in panes.items():
+            run = KeyRun(self._operator, key[0] if len(key) == 1 else key, MemoryKeyStore(), now_ms)
+            handle(key, run, of_key)
             given += [Given(key, fired.window, fired.value) for fired in run.results]
             outcome.late.extend((key, row) for row in run.late)
             left += [(key, pane) for pane in run.panes()]
-        return outcome._replace(state=self.table(left, watermark_ms), fired=[*outcome.fired, given])
-
-    def table(self, panes: Sequence[tuple[Key, OpenPane]], watermark_ms: int) -> pa.Table:
-        """Return panes in the columns of the state.  Raises FunctionError for a sum that is too large."""
-        name, nothing, function = self._firing.state, self._firing.no_state, self._accumulators.function
-        bounds = [(MAX_TIME, MAX_TIME) if self._is_global else pane.window for _, pane in panes]
-        starts, ends = (np.array([bound[place] for bound in bounds], np.int64) for place in (0, 1))
-        states = np.array([pane.trigger.get(name, nothing) for _, pane in panes], np.int64)
-        # A trigger's timer comes before the end of the window, and the cleanup of a window that has ended comes later.
-        timers = (pane.timers[self._clock == PROCESSING] for _, pane in panes)
-        firsts = np.array([min((min(time, NEVER - 1) for time in times), default=NEVER) for times in timers], np.int64)
-        waits = (firsts < ends) & self._firing.at_end
-        held = np.array([pane.contents is not None for _, pane in panes], bool)
-        keys = [
-            pa.array([key[place] for key, _ in panes], self.schema.field(name).type)
-            for place, name in enumerate(self._keys)
-        ]
-        contents = [function.create_accumulator() if p.contents is None else p.contents for _, p in panes]
-        try:
-            accumulators = self._accumulators.of_lists(contents)
-        except (pa.ArrowInvalid, OverflowError):
-            given = zip(panes, contents, strict=True)
-            self._check([Given(key, pane.window, function.get_result(value)) for (key, pane), value in given])
-            raise
-        windows = Windows(starts, ends, firsts, states, waits, held)
-        return self._table_of(keys, self._timed(windows, watermark_ms), accumulators)
-
-    def of_entries(self, entries: Mapping[Key, KeyEntry]) -> pa.Table:
-        """Return the state of a layout that has the state of each key as one value."""
-        by_watermark: defaultdict[int, list[tuple[Key, OpenPane]]] = defaultdict(list)
-        for key, entry in entries.items():
-            store = MemoryKeyStore()
-            store.write(entry.value)
-            run = KeyRun(self._operator, key, store)
-            by_watermark[run.watermark if self._clock == EVENT else MIN_TIME] += [(key, pane) for pane in run.panes()]
-        tables = [self.table(panes, watermark_ms) for watermark_ms, panes in by_watermark.items()]
-        return pa.concat_tables([self.schema.empty_table(), *tables])
-
-    def _panes(self, state: pa.Table) -> Iterator[tuple[Key, OpenPane]]:
-        windows, contents_of = self._windows(state), self._accumulators.to_lists(state)
-        for key, contents, start, end, _, value, waits, held in zip(
-            keys_of(state, self._keys), contents_of, *(column.tolist() for column in windows), strict=True
-        ):
-            window = GlobalWindow() if self._is_global else TimeWindow(start, end)
-            trigger = {} if value == self._firing.no_state else {self._firing.state: value}
-            timers = self._firing.timers(value, end) if waits else []
-            of_clocks = ([], timers) if self._clock == PROCESSING else (timers, [])
-            yield key, OpenPane(window, contents if held else None, trigger, of_clocks)
+        return outcome._replace(state=self._table.of_panes(left, watermark_ms), fired=[*outcome.fired, given])
 
     def _by_key(self, rows: pa.Table) -> Iterator[tuple[Key, Mapping[str, Any]]]:
         return zip(keys_of(rows, self._keys), as_mappings(rows.select(self._elements)), strict=True)
-
-
-def _clock_of(operator: WindowOperator) -> str | None:
-    """Return the column with the timers of windows; None: these have timers of two clocks, or cannot be in columns."""
-    assigner, firing = type(operator.assigner), firing_of(operator.trigger)
-    if firing is None or assigner not in _ASSIGNERS:
-        return None
-    if assigner is GlobalWindows:  # it has no timers of its own; at the end of time it ends what is continuous
-        return None if firing.interval and firing.clock == EVENT else firing.clock or PROCESSING
-    clock = EVENT if operator.in_event_time else PROCESSING
-    return clock if firing.clock in {None, clock} else None
 
 
 def _chosen(table: pa.Table, mask: Bools) -> pa.Table:

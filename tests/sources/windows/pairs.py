@@ -36,6 +36,12 @@ def ms(time):
     return timedelta(milliseconds=time)
 
 
+def timed_out(nested, time, *, restarts=False, clears=True):
+    return ProcessingTimeoutTrigger.of(
+        nested, ms(time), reset_timer_on_new_record=restarts, should_clear_on_timeout=clears
+    )
+
+
 class Numbers(ProcessWindowFunction):
     def process(self, key, context, elements):
         return [{"numbers": [row["n"] for row in elements]}]
@@ -47,6 +53,7 @@ BY_CLOCK, SESSIONS_BY_CLOCK = (
     TumblingProcessingTimeWindows.of(ms(10), ms(3)),
     ProcessingTimeSessionWindows.with_gap(ms(5)),
 )
+COUNTED = PurgingTrigger.of(CountTrigger.of(3))
 OFTEN_BY_CLOCK = ContinuousProcessingTimeTrigger.of(ms(3))
 SQL = SqlAggregates(rows="count(*)", n="sum(n)", least="min(n)", greatest="max(n)", mean="avg(n)")
 # Assigner, trigger, evictor, allowed lateness.
@@ -84,7 +91,24 @@ WINDOWS = {
     "sessions by clock counted": (SESSIONS_BY_CLOCK, CountTrigger.of(2), None, 0),
     "sessions by clock continuous": (SESSIONS_BY_CLOCK, OFTEN_BY_CLOCK, None, 0),
     "tumbling fired by clock": (TUMBLING, PurgingTrigger.of(OFTEN_BY_CLOCK), None, 4),
-    "tumbling with a time-out": (TUMBLING, ProcessingTimeoutTrigger.of(CountTrigger.of(3), ms(4)), None, 4),
+    "continuous by clock": (TUMBLING, OFTEN_BY_CLOCK, None, 4),
+    "sliding by clock": (SLIDING, ProcessingTimeTrigger.create(), None, 4),
+    "sessions at the clock": (SESSIONS, ProcessingTimeTrigger.create(), None, 6),
+    "sessions often by clock": (SESSIONS, OFTEN_BY_CLOCK, None, 6),
+    "sessions often by clock purging": (SESSIONS, PurgingTrigger.of(OFTEN_BY_CLOCK), None, 6),
+    "by clock in event time": (BY_CLOCK, EventTimeTrigger.create(), None, 0),
+    "by clock continuous in event time": (BY_CLOCK, ContinuousEventTimeTrigger.of(ms(3)), None, 0),
+    "by clock at the end": (BY_CLOCK, PurgingTrigger.of(EndOfStreamTrigger.create()), None, 0),
+    "sessions by clock in event time": (SESSIONS_BY_CLOCK, EventTimeTrigger.create(), None, 0),
+    "sessions by clock continuous in event time": (SESSIONS_BY_CLOCK, ContinuousEventTimeTrigger.of(ms(7)), None, 0),
+    "tumbling with a time-out": (TUMBLING, timed_out(CountTrigger.of(3), 4), None, 4),
+    "sliding with a time-out": (SLIDING, PurgingTrigger.of(timed_out(COUNTED, 6, restarts=True)), None, 0),
+    "time-out that stays": (TUMBLING, timed_out(COUNTED, 3, clears=False), None, 9),
+    "time-out that begins again": (TUMBLING, timed_out(COUNTED, 3, restarts=True, clears=False), None, 9),
+    "by clock with a time-out": (BY_CLOCK, timed_out(NeverTrigger.create(), 0), None, 0),
+    "by clock with a time-out that stays": (BY_CLOCK, timed_out(COUNTED, 4, restarts=True, clears=False), None, 0),
+    "global with a time-out": (GlobalWindows.create(), PurgingTrigger.of(timed_out(COUNTED, 4)), None, 0),
+    "time-out of event time": (TUMBLING, timed_out(EventTimeTrigger.create(), 4), None, 4),
     "global": (GlobalWindows.create(), PurgingTrigger.of(CountTrigger.of(2)), None, 0),
     "global counted": (GlobalWindows.create(), CountTrigger.of(2), None, 5),
     "global fired by clock": (GlobalWindows.create(), OFTEN_BY_CLOCK, None, 0),
@@ -93,6 +117,12 @@ WINDOWS = {
     "global purging at the end": (GlobalWindows.create(), PurgingTrigger.of(EndOfStreamTrigger.create()), None, 0),
     "global in event time": (GlobalWindows.create(), EventTimeTrigger.create(), None, 0),
     "global continuous": (GlobalWindows.create(), ContinuousEventTimeTrigger.of(ms(7)), None, 0),
+    "global continuous purging": (
+        GlobalWindows.create(),
+        PurgingTrigger.of(ContinuousEventTimeTrigger.of(ms(3))),
+        None,
+        0,
+    ),
 }
 rows = st.lists(st.tuples(st.sampled_from("abcde"), st.integers(1, 60), st.integers(0, 9)), max_size=12)
 batches = st.lists(st.tuples(rows, st.integers(0, 12), st.integers(1, 12)), max_size=8)

@@ -16,10 +16,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:GlobalWindows with .* keeps stat
 GAP = 5
 
 
-def test_windows_of_tidegate_are_in_columns_unless_they_need_their_rows_or_have_timers_of_two_clocks():
+def test_windows_of_tidegate_are_in_columns_unless_they_need_their_rows_or_a_time_out_has_a_trigger_with_timers():
     rows = to_arrow_schema(PACKED)
     by_key = {name for name in WINDOWS if not ColumnWindows.takes(operator_of(name, Aggregate(SQL)), rows)}
-    assert by_key == {"evicted", "tumbling fired by clock", "tumbling with a time-out", "global continuous"}
+    assert by_key == {"evicted", "time-out of event time"}
 
 
 # A row that fires at once begins a session that waits for nothing, and a later row goes on with it.
