@@ -183,6 +183,10 @@ LAYOUTS = {
     "sums of texts by the clock": ("sessions by clock continuous", Aggregate(SQL)),
     "sums of floats by the clock": ("by clock counted", Aggregate(SQL)),
     "sums of texts of all times": ("global purging at the end", Aggregate(SQL)),
+    "sums of texts by both clocks, one by one": ("tumbling fired by clock", Aggregate(SQL)),
+    "sums of texts with a time-out, one by one": ("tumbling with a time-out", Aggregate(SQL)),
+    "sums of texts by both clocks": ("tumbling fired by clock", Aggregate(SQL)),
+    "sums of texts with a time-out": ("tumbling with a time-out", Aggregate(SQL)),
 }
 
 
