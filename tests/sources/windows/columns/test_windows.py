@@ -32,6 +32,8 @@ def test_windows_of_tidegate_are_in_columns_unless_they_need_their_rows_or_a_tim
 @example(steps=[([("a", 4, 1)], 7, 1), ([("a", 5, 2)], 1, 1)])
 # A late row waits for the next watermark.
 @example(steps=[([], 13, 1), ([("a", 4, 1)], 0, 1), ([], 1, 1)])
+# A session that has fired at its end by the clock takes a row without growing, and does not fire again.
+@example(steps=[([("a", 10, 1)], 0, 30), ([], 0, 20), ([("a", 10, 2)], 0, 20), ([], 0, 1)])
 # Two windows take one of two rows.
 @example(steps=[([], 30, 1), ([("d", 1, 2), ("a", 50, 1)], 0, 1)])
 @pytest.mark.parametrize("name", [name for name in WINDOWS if name != "evicted"])
