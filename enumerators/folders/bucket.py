@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from tidegate.enumerators.folders.contract import FileInfo, Folder, Stored
 from tidegate.errors import ConnectorError
+from tidegate.readers.s3.address import S3Address
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.listing import list_pages
 from tidegate.readers.s3.request import ask_s3
@@ -20,21 +21,18 @@ _Answer = TypeVar("_Answer")
 class BucketFolder(Folder):
     """A prefix of a bucket whose endpoint has conditional writes."""
 
-    def __init__(self, config: S3ConnectionConfig, bucket: str, prefix: str, noun: str) -> None:
-        self.noun = noun
-        self._config = config
-        self._bucket = bucket
-        self._prefix = prefix
-        self.address = f"s3://{bucket}/{prefix}"
+    def __init__(self, config: S3ConnectionConfig, place: S3Address, noun: str) -> None:
+        self._config, self._place, self.noun = config, place, noun
+        self.address = str(place)
 
     @override
     def within(self, name: str) -> Folder:
-        return BucketFolder(self._config, self._bucket, self._key(name), self.noun)
+        return BucketFolder(self._config, self._place.within(name), self.noun)
 
     @override
     def read(self, name: str) -> Stored | None:
         def get() -> Stored:
-            answer = self._client.get_object(Bucket=self._bucket, Key=self._key(name))
+            answer = self._client.get_object(Bucket=self._place.bucket, Key=self._key(name))
             with closing(answer["Body"]) as body:
                 return Stored(body.read(), answer.get("ETag", ""))
 
@@ -54,7 +52,7 @@ class BucketFolder(Folder):
 
     @override
     def delete(self, name: str) -> None:
-        self._ask("write to", lambda: self._client.delete_object(Bucket=self._bucket, Key=self._key(name)))
+        self._ask("write to", lambda: self._client.delete_object(Bucket=self._place.bucket, Key=self._key(name)))
 
     @override
     def files(self) -> dict[str, FileInfo]:
@@ -80,18 +78,18 @@ class BucketFolder(Folder):
         return f"the {self.noun} {self.address}"
 
     def _key(self, name: str) -> str:
-        return f"{self._prefix}/{name}" if self._prefix else name
+        return self._place.within(name).key
 
     def _name(self, key: str) -> str:
         return key.removeprefix(self._key(""))
 
     def _listed(self) -> Iterator[Any]:
         """Yield the answers to a listing of the folder."""
-        return list_pages(self._config, self._bucket, self._key(""), "read", self._target, Delimiter="/")
+        return list_pages(self._config, self._place.bucket, self._key(""), "read", self._target, Delimiter="/")
 
     def _put(self, name: str, data: bytes, **condition: str) -> str | None:
         def put() -> str:
-            answer = self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=data, **condition)
+            answer = self._client.put_object(Bucket=self._place.bucket, Key=self._key(name), Body=data, **condition)
             return str(answer.get("ETag", ""))
 
         return self._ask(

@@ -23,7 +23,7 @@ def open_folder(
     if address is not None:
         if not address.bucket:
             raise OptionError(f"{option} is {location!r}, which names no bucket")
-        return BucketFolder(config, address.bucket, address.key.rstrip("/"), noun)
+        return BucketFolder(config, address.folder, noun)
     if not location.lower().startswith("file:") and ("://" in location or not location.strip()):
         raise OptionError(f"{option} is {location!r}; it must be a path, or s3://bucket/prefix")
     return LocalFolder(local_path(location), noun)

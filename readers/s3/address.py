@@ -18,6 +18,15 @@ class S3Address(NamedTuple):
     def __str__(self) -> str:
         return f"s3://{self.bucket}/{self.key}"
 
+    @property
+    def folder(self) -> S3Address:
+        """The same folder without a final ``/``."""
+        return self._replace(key=self.key.rstrip("/"))
+
+    def within(self, key: str) -> S3Address:
+        """Return the place of a key in a folder without a final ``/``."""
+        return self._replace(key=f"{self.key}/{key}" if self.key else key)
+
 
 def s3_address(text: str) -> S3Address | None:
     """Parse an address; return None for a text that is not one, such as a path or a URL."""

@@ -10,11 +10,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_va
 from typing_extensions import Self
 
 from tidegate.alignment.durations import epoch_ms, milliseconds
-from tidegate.enumerators.s3.cleaning.cleaner import Archive
 from tidegate.enumerators.s3.listing_rules import ListingRules
 from tidegate.enumerators.s3.times.markers import parse_markers
 from tidegate.readers.objects.partitions import is_hidden
-from tidegate.readers.s3.address import s3_address
+from tidegate.readers.s3.address import S3Address, s3_address
 from tidegate.sources.options import Duration, lower_case
 
 
@@ -118,8 +117,7 @@ class S3DiscoveryOptions(BaseModel):
                 f"but it is {self.clean_source!r}"
             )
         if self.archive is not None:
-            prefix = self.listing_rules.prefix
-            becomes = f"s3://{self.archive.bucket}/{self.archive.key(prefix)}"
+            becomes = str(self.archive.within(self.listing_rules.prefix))
             if is_listed(becomes, self.path):
                 raise ValueError(
                     f"sourceArchiveDir is {self.source_archive_dir!r}, so that objects would go to {becomes!r}, "
@@ -133,10 +131,10 @@ class S3DiscoveryOptions(BaseModel):
         return None if self.backfill_interval is None else milliseconds(self.backfill_interval)
 
     @property
-    def archive(self) -> Archive | None:
-        """The archive of objects that were read."""
+    def archive(self) -> S3Address | None:
+        """The folder of objects that were read."""
         place = None if self.source_archive_dir is None else s3_address(self.source_archive_dir)
-        return None if place is None else Archive(place.bucket, place.key.rstrip("/"))
+        return None if place is None else place.folder
 
     @property
     def bucket(self) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from tidegate.errors import ObjectGoneError
 from tidegate.readers.objects.values import S3Object
+from tidegate.readers.s3.address import S3Address
 from tidegate.readers.s3.request import ask_s3
 from tidegate.readers.s3.store import ObjectStore
 
@@ -13,21 +14,13 @@ MOST_COPIED_BYTES = 5 << 30  # S3's limit of one CopyObject request
 PART_BYTES = 1 << 30
 
 
-class Archive(NamedTuple):
-    """The target of archived objects; an object's own key follows the prefix and a ``/``."""
-
-    bucket: str
-    prefix: str
-
-    def key(self, key: str) -> str:
-        """Return the key of an object in the archive."""
-        return f"{self.prefix}/{key}" if self.prefix else key
-
-
 class ObjectCleaner:
-    """Archives or deletes objects of a bucket, each in the version that was read.  Thread-safe."""
+    """Archives or deletes objects of a bucket, each in the version that was read.  Thread-safe.
 
-    def __init__(self, store: ObjectStore, archive: Archive | None = None) -> None:
+    archive: the folder of archived objects, in which each has its own key; None: they are deleted.
+    """
+
+    def __init__(self, store: ObjectStore, archive: S3Address | None = None) -> None:
         self._store, self._archive = store, archive
         self._takes_condition = True
 
@@ -43,7 +36,7 @@ class ObjectCleaner:
         """
         try:
             if self._archive is not None:
-                self._copy(obj, self._archive)
+                self._copy(obj, self._archive.within(obj.key))
             there = self._store.find(obj.key)
             if there is not None and _is_other(there, obj):
                 return False
@@ -53,24 +46,23 @@ class ObjectCleaner:
             return self._store.find(obj.key) is None
         return True
 
-    def _copy(self, obj: S3Object, archive: Archive) -> None:
+    def _copy(self, obj: S3Object, target: S3Address) -> None:
         from boto3.s3.transfer import TransferConfig
 
         settings = TransferConfig(
             multipart_threshold=MOST_COPIED_BYTES, multipart_chunksize=PART_BYTES, use_threads=False
         )
-        key = archive.key(obj.key)
 
         def copy() -> None:
             self._store.config.client().copy(
                 {"Bucket": self._store.bucket, "Key": obj.key},
-                archive.bucket,
-                key,
+                target.bucket,
+                target.key,
                 ExtraArgs={"CopySourceIfMatch": f'"{obj.etag}"'} if obj.etag else {},
                 Config=settings,
             )
 
-        self._ask(copy, "archive an object as", f"s3://{archive.bucket}/{key}")
+        self._ask(copy, "archive an object as", str(target))
 
     def _delete(self, obj: S3Object) -> None:
         def delete() -> None:

@@ -7,8 +7,9 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from tests.support.objects.own_client import OwnClient
 from tidegate.enumerators.s3.cleaning import cleaner as object_cleaner
-from tidegate.enumerators.s3.cleaning.cleaner import Archive, ObjectCleaner
+from tidegate.enumerators.s3.cleaning.cleaner import ObjectCleaner
 from tidegate.errors import ConnectorError, OptionError
+from tidegate.readers.s3.address import S3Address
 from tidegate.readers.s3.store import ObjectStore
 
 KEYS = ["in/a.json", "in/dt=2026-11-21/ünï +%41&b.json"]
@@ -50,7 +51,7 @@ def store(bucket, endpoint):
 
 @pytest.fixture(params=["delete", "archive"])
 def cleaner(request, store):
-    return ObjectCleaner(store, Archive(store.bucket, "archive/here") if request.param == "archive" else None)
+    return ObjectCleaner(store, S3Address(store.bucket, "archive/here") if request.param == "archive" else None)
 
 
 def content(bucket):
@@ -60,7 +61,7 @@ def content(bucket):
 @pytest.mark.parametrize("prefix", ["archive/here", ""])
 def test_objects_are_moved_to_the_archive_under_their_own_keys(bucket, s3, store, prefix):
     s3.create_bucket(f"{bucket.name}-archive")
-    archive = Archive(f"{bucket.name}-archive", prefix)
+    archive = S3Address(f"{bucket.name}-archive", prefix)
     for key in KEYS:
         assert ObjectCleaner(store, archive).clean(store.find(key))
     assert content(bucket) == {}
@@ -74,7 +75,7 @@ def test_an_object_beyond_what_one_request_copies_is_copied_in_parts(bucket, sto
     monkeypatch.setattr(object_cleaner, "PART_BYTES", 5 << 20)
     body = bytes(range(256)) * (24 << 10)
     bucket.write("in/large", body)
-    assert ObjectCleaner(store, Archive(bucket.name, "old")).clean(store.find("in/large"))
+    assert ObjectCleaner(store, S3Address(bucket.name, "old")).clean(store.find("in/large"))
     assert bucket.body("old/in/large") == body
     assert store.find("in/large") is None
 
@@ -135,5 +136,5 @@ def test_a_request_whose_answer_was_lost_is_sent_again(bucket, endpoint, store, 
 
 def test_an_archive_that_does_not_exist_is_named_and_nothing_is_deleted(bucket, store):
     with pytest.raises((OptionError, ConnectorError), match="no-such-archive"):
-        ObjectCleaner(store, Archive("no-such-archive", "old")).clean(store.find(KEYS[0]))
+        ObjectCleaner(store, S3Address("no-such-archive", "old")).clean(store.find(KEYS[0]))
     assert len(content(bucket)) == len(KEYS)
