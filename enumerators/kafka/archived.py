@@ -255,9 +255,9 @@ class _Archived(KafkaEnumerator):
         return min(ends[split], self._seam(TopicPartition.of(split)))
 
     def _in_archive(
-        self, positions: Positions, ends: Positions, find: Callable[..., tuple[int, int] | None]
+        self, positions: Positions, ends: Positions, find: Callable[..., Head | None]
     ) -> dict[SplitId, Head]:
-        def look(directory: Directory, at: int, end: int) -> tuple[int, int] | None:
+        def look(directory: Directory, at: int, end: int) -> Head | None:
             return find(self._records.from_offset(directory, at, end))
 
         heads = {}
@@ -265,7 +265,7 @@ class _Archived(KafkaEnumerator):
             if at < ends[split]:
                 head = self._looked(look, TopicPartition.of(split), at, ends[split])
                 if head is not None:
-                    heads[split] = Head(*head)
+                    heads[split] = head
         return heads
 
     def _looked(self, look: Callable[..., _Answer], partition: TopicPartition, *where: int) -> _Answer:

@@ -260,7 +260,7 @@ class KafkaEnumerator(SplitEnumerator):
         at = {TopicPartition.of(split): position for split, position in positions.items()}
         useful_bytes = self._find_head.useful_bytes
         heads = self._asked(lambda: peek(self._client, at, find, peeked, self._topics.ids, useful_bytes=useful_bytes))
-        return {s: None if (seen := heads[p]) is None else Head(*seen) for s, p in zip(positions, at, strict=True)}
+        return {split: heads[partition] for split, partition in zip(positions, at, strict=True)}
 
     def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:
         """Return nothing, so that peeks are used: Kafka does not index these times."""

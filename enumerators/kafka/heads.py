@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.splits import Positions
+from tidegate.alignment.splits import Head, Positions
 from tidegate.readers.event_time.policy import int64_times
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import FEW_BYTES
@@ -36,10 +36,8 @@ class HeadFinder:
         self._bytes_per_record: dict[TopicPartition, float] = {}
         self._bytes_per_batch = float(FEW_BYTES)
 
-    def __call__(
-        self, horizon: Horizon, partition: TopicPartition, batch: RecordBatch, position: int
-    ) -> tuple[int, int] | None:
-        """Return offset and event time (ms) of the first record at or after ``position``.
+    def __call__(self, horizon: Horizon, partition: TopicPartition, batch: RecordBatch, position: int) -> Head | None:
+        """Return the first record at or after ``position``.
 
         Raises CorruptDataError for a record that the policy refuses.
         """
@@ -48,8 +46,8 @@ class HeadFinder:
             return self._by_timestamp(horizon, partition, batch, position)
         return self.first_of(self._rows(partition, batch, position), horizon)
 
-    def first_of(self, batches: Iterable[pa.RecordBatch], horizon: Horizon) -> tuple[int, int] | None:
-        """Return offset and event time (ms) of the first of some decoded records that counts.
+    def first_of(self, batches: Iterable[pa.RecordBatch], horizon: Horizon) -> Head | None:
+        """Return the first of some decoded records that counts.
 
         Raises CorruptDataError for a record that the policy refuses.
         """
@@ -58,17 +56,17 @@ class HeadFinder:
 
     def first_held(
         self, horizon: Horizon, ends: Positions, partition: TopicPartition, batch: RecordBatch, position: int
-    ) -> tuple[int, int] | None:
-        """Return offset and time (ms) of the first record at or past the horizon; it means nothing past ``ends``."""
+    ) -> Head | None:
+        """Return the first record at or past the horizon; it means nothing past ``ends``."""
         end = ends[partition.split_id]
         if self.event_times.by_record_timestamp:
             head = first_record(batch, position, lowest_ms=horizon.at_ms)
         else:
             head = self.first_held_of(self._rows(partition, batch, position), horizon)
-        return (end, horizon.at_ms) if head is None and batch.last_offset + 1 >= end else head
+        return Head(end, horizon.at_ms) if head is None and batch.last_offset + 1 >= end else head
 
-    def first_held_of(self, batches: Iterable[pa.RecordBatch], horizon: Horizon) -> tuple[int, int] | None:
-        """Return offset and event time (ms) of the first of some decoded records at or past the horizon."""
+    def first_held_of(self, batches: Iterable[pa.RecordBatch], horizon: Horizon) -> Head | None:
+        """Return the first of some decoded records at or past the horizon."""
         found = (self._first_held(rows, horizon) for rows in self._with_unit(batches))
         return next((head for head in found if head is not None), None)
 
@@ -92,7 +90,7 @@ class HeadFinder:
 
     def _by_timestamp(
         self, horizon: Horizon, partition: TopicPartition, batch: RecordBatch, position: int
-    ) -> tuple[int, int] | None:
+    ) -> Head | None:
         policy = self.event_times.policy
         lowest_ms, searched = policy.searched(horizon)
         head = first_record(batch, position, lowest_ms=lowest_ms, horizon=searched)
@@ -114,18 +112,18 @@ class HeadFinder:
             self.event_times = self.event_times.with_unit(self.event_times.detect(rows))
             yield rows
 
-    def _first_held(self, rows: pa.RecordBatch, horizon: Horizon) -> tuple[int, int] | None:
+    def _first_held(self, rows: pa.RecordBatch, horizon: Horizon) -> Head | None:
         times = int64_times(self.event_times.judge(rows, horizon).times)
         row = int(np.argmax(times >= horizon.at_ms))
-        return (rows.column("offset")[row].as_py(), int(times[row])) if times[row] >= horizon.at_ms else None
+        return Head(rows.column("offset")[row].as_py(), int(times[row])) if times[row] >= horizon.at_ms else None
 
-    def _first_usable(self, rows: pa.RecordBatch, horizon: Horizon) -> tuple[int, int] | None:
+    def _first_usable(self, rows: pa.RecordBatch, horizon: Horizon) -> Head | None:
         start, count = 0, 1
         while start < rows.num_rows:
             # The first row counts unless the policy leaves it out.
             some = rows.slice(start, count)
             for row, at_ms in enumerate(self.event_times.judge(some, horizon).times.to_pylist()):
                 if at_ms is not None:
-                    return some.column("offset")[row].as_py(), at_ms
+                    return Head(some.column("offset")[row].as_py(), at_ms)
             start, count = start + count, 8 * count
         return None

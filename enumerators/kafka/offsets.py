@@ -149,13 +149,13 @@ def _first_records(
     offsets: dict[TopicPartition, int | None] = dict.fromkeys(times_ms)
     searches: dict[TopicPartition, Bisection] = {}
     for partition, record in records.items():
-        if record is not None and record[1] >= times_ms[partition]:
-            offsets[partition] = record[0]
+        if record is not None and record.event_time_ms >= times_ms[partition]:
+            offsets[partition] = record.position
         elif record is not None:
-            searches[partition] = Bisection(Head(*record), ends[partition], times_ms[partition], exact=True)
+            searches[partition] = Bisection(record, ends[partition], times_ms[partition], exact=True)
     while asked := {p: position for p, search in searches.items() if (position := search.question()) is not None}:
         for partition, seen in peek(client, asked).items():
-            searches[partition].answer(asked[partition], None if seen is None else Head(*seen))
+            searches[partition].answer(asked[partition], seen)
     for partition, search in searches.items():
         position, next_ms = search.result()
         offsets[partition] = None if next_ms is None else position

@@ -207,7 +207,7 @@ def recreated_since(
         p: Divergence(f"the topic {p.topic!r} was deleted and recreated: its first records are too young", begin)
         for p, (begin, at) in read.items()
         if all(
-            seen is not None and seen[0] < at and seen[1] > planned_ms + _CLOCK_SKEW_MS
+            seen is not None and seen.position < at and seen.event_time_ms > planned_ms + _CLOCK_SKEW_MS
             for seen in (firsts[p], lasts[p])
         )
     }

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
+from tidegate.alignment.splits import Head
 from tidegate.errors import PositionGoneError, TransientError
 from tidegate.readers.kafka.client import FEW_BYTES, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
@@ -21,14 +22,14 @@ from tidegate.readers.kafka.records.batches import RecordBatch, corruption_named
 from tidegate.readers.kafka.records.first_record import first_record
 from tidegate.readers.retry import Deadline
 
-FindHead: TypeAlias = "Callable[[TopicPartition, RecordBatch, int], tuple[int, int] | None]"
+FindHead: TypeAlias = Callable[[TopicPartition, RecordBatch, int], Head | None]
 
 
 class _Look(NamedTuple):
     """The result of one look: the head, or the next position.  Starved: nothing came, though there may be records."""
 
     position: int
-    head: tuple[int, int] | None = None
+    head: Head | None = None
     more: bool = False
     is_starved: bool = False
     end: int = 0
@@ -41,11 +42,10 @@ def peek(
     peeked: PeekedBatches | None = None,
     topic_ids: Mapping[str, UUID | None] | None = None,
     useful_bytes: int = FEW_BYTES,
-) -> dict[TopicPartition, tuple[int, int] | None]:
-    """Return offset and event time (ms) of the first visible data record at or after each position.
+) -> dict[TopicPartition, Head | None]:
+    """Return the first visible data record at or after each position.
 
-    find: returns them for the first record of a batch that counts; the default takes every
-        record, by its timestamp.
+    find: returns the first record of a batch that counts; the default takes every record, by its timestamp.
     peeked: batches that need no request; new batches are kept there.
     useful_bytes: how much to ask of each partition, which is about what comes.  More is asked where no whole batch
         comes.
@@ -75,8 +75,8 @@ class _Peek:
     largest: int = 0
     deadlines: dict[TopicPartition, Deadline] = field(default_factory=dict)
 
-    def heads(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int] | None]:
-        """Return offset and event time (ms) of the first record that counts at or after each position."""
+    def heads(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, Head | None]:
+        """Return the first record that counts at or after each position."""
         heads = self._known(positions)
         left = {partition: position for partition, position in positions.items() if partition not in heads}
         alone: set[TopicPartition] = set()
@@ -97,8 +97,8 @@ class _Peek:
             alone = again if self._asks_for_more(starved - alone) else again | (starved & left.keys())
         return heads
 
-    def _known(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int] | None]:
-        heads: dict[TopicPartition, tuple[int, int] | None] = {}
+    def _known(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, Head | None]:
+        heads: dict[TopicPartition, Head | None] = {}
         for partition, position in positions.items():
             batch = self.peeked.at(partition, position)
             with corruption_named(partition.split_id):
@@ -159,5 +159,5 @@ class _Peek:
         return _Look(position, more=position < end, is_starved=position < end, end=end)
 
 
-def _first_by_timestamp(_: TopicPartition, batch: RecordBatch, position: int) -> tuple[int, int] | None:
+def _first_by_timestamp(_: TopicPartition, batch: RecordBatch, position: int) -> Head | None:
     return first_record(batch, position)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.alignment.horizon import NEVER_MS, Horizon
+from tidegate.alignment.splits import Head
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.numpy_arrays import integers, repeated, repeated_text
 from tidegate.readers.event_time.units import LARGEST_MS
@@ -71,15 +72,13 @@ VARINT_BITS = 64
 BROKEN = 2**62  # a position past every end
 
 
-def find_record(
-    batch: RecordBatch, records: Bytes, position: int, lowest_ms: int, horizon: Horizon
-) -> tuple[int, int] | None:
+def find_record(batch: RecordBatch, records: Bytes, position: int, lowest_ms: int, horizon: Horizon) -> Head | None:
     """Return what ``first_record`` does.  Raises CorruptDataError."""
     course = _course(batch, position, batch.last_offset)
     status, delta, timestamp_ms, ahead_ms = _find(records, course, lowest_ms, horizon.at_ms)
     _require_sound(status, batch)
     horizon.note(ahead_ms)
-    return None if status == DONE else (batch.base_offset + delta, timestamp_ms)
+    return None if status == DONE else Head(batch.base_offset + delta, timestamp_ms)
 
 
 def _course(batch: RecordBatch, start: int, end: int) -> Course:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegate.alignment.horizon import Horizon
+from tidegate.alignment.splits import Head
 from tidegate.kafka_private import decode_varint
 from tidegate.readers.event_time.units import LARGEST_MS
 from tidegate.readers.kafka.records.batches import RecordBatch
@@ -20,8 +21,8 @@ _steps_left = 200_000  # records for which Python takes about as long as the loo
 
 def first_record(
     batch: RecordBatch, position: int, *, lowest_ms: int = EARLIEST_MS, horizon: Horizon | None = None
-) -> tuple[int, int] | None:
-    """Return offset and timestamp (ms) of the first record of a batch at or after ``position``, if any.
+) -> Head | None:
+    """Return position and timestamp of the first record of a batch at or after ``position``, if any.
 
     Records with a timestamp below ``lowest_ms`` are skipped, and those at or past the horizon, which it notes.  Raises
     CorruptDataError.
@@ -41,8 +42,8 @@ def first_record(
 
 def _walk(
     batch: RecordBatch, records: npt.NDArray[np.uint8], position: int, lowest_ms: int, horizon: Horizon
-) -> tuple[int, int] | None:
-    """Return offset and timestamp of the record; None: none was found, or something on the way is doubtful."""
+) -> Head | None:
+    """Return the record; None: none was found, or something on the way is doubtful."""
     global _steps_left  # noqa: PLW0603 - the loops are loaded once per process
     data = records.data
     end, last = 0, batch.base_offset - 1
@@ -68,6 +69,6 @@ def _walk(
         if offset >= position and timestamp_ms >= horizon.at_ms:
             horizon.note(timestamp_ms)
         elif offset >= position and timestamp_ms >= lowest_ms:
-            return offset, timestamp_ms
+            return Head(offset, timestamp_ms)
         last = offset
     return None
