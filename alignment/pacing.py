@@ -8,7 +8,6 @@ does not make the budget swing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from tidegate.errors import OptionError
 
@@ -21,18 +20,6 @@ _MOST_ROWS = 2**63 - 1  # Spark counts rows in a Long
 _GROWTH, _SHRINKAGE = 2, 3  # the greatest factors of one step
 _NOISE = math.log(1.6)  # 30 % of noise make a batch 1.43 times as long; the rest is for our own error
 _SMOOTHED = 5  # batches
-
-
-@dataclass(frozen=True, slots=True)
-class BatchMeasure:
-    """One finished batch.
-
-    rows: how many rows it read, not how many it was allowed to read.
-    seconds: the time from its trigger to its end.
-    """
-
-    rows: int
-    seconds: float
 
 
 class BatchSizer:
@@ -69,16 +56,19 @@ class BatchSizer:
         """The budget of the next batch; at least 1."""
         return self._rows
 
-    def observe(self, measure: BatchMeasure) -> None:
+    def observe(self, rows: int, seconds: float) -> None:
         """Learn from a finished batch.
 
-        Called once for each batch, in order; some may come late or never.  A time that no batch can take (zero,
-        negative, not finite) is ignored.
+        rows: how many rows it read, not how many it was allowed to read.
+        seconds: the time from its trigger to its end.  A time that no batch can take (zero, negative, not finite) is
+            ignored.
+
+        Called once for each batch, in order; some may come late or never.
         """
-        if not 0 < measure.seconds < math.inf:
+        if not 0 < seconds < math.inf:
             return
-        rows = min(max(measure.rows, 0), _MOST_ROWS)
-        self._learn(rows, min(max(measure.seconds, _SHORTEST), _LONGEST))
+        rows = min(max(rows, 0), _MOST_ROWS)
+        self._learn(rows, min(max(seconds, _SHORTEST), _LONGEST))
         self._ceiling = max(self._ceiling, min(_GROWTH * rows, _MOST_ROWS))
         fitting = min(self._ceiling, _GROWTH * self._rows, self._seconds_for_rows / self._per_row)
         self._rows = max(1, self._rows // _SHRINKAGE, round(fitting))

@@ -260,13 +260,11 @@ class _Archived(KafkaEnumerator):
         def look(directory: Directory, at: int, end: int) -> Head | None:
             return find(self._records.from_offset(directory, at, end))
 
-        heads = {}
-        for split, at in positions.items():
-            if at < ends[split]:
-                head = self._looked(look, TopicPartition.of(split), at, ends[split])
-                if head is not None:
-                    heads[split] = head
-        return heads
+        return {
+            split: head
+            for split, at in positions.items()
+            if at < ends[split] and (head := self._looked(look, TopicPartition.of(split), at, ends[split])) is not None
+        }
 
     def _looked(self, look: Callable[..., _Answer], partition: TopicPartition, *where: int) -> _Answer:
         try:

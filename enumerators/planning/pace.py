@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable
 
-from tidegate.alignment.pacing import BatchMeasure, BatchSizer
+from tidegate.alignment.pacing import BatchSizer
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
 
@@ -64,9 +64,9 @@ class BatchPace:
             self._sleep(_POLL_S)
         if note is not None and note["end"] != self._heard and note["end"] in self._rows:
             self._heard = note["end"]
-            self._sizer.observe(BatchMeasure(self._rows[note["end"]], note["seconds"]))
+            self._sizer.observe(self._rows[note["end"]], note["seconds"])
         elif not listened:
-            self._sizer.observe(BatchMeasure(self._rows[end], self._clock() - begun))
+            self._sizer.observe(self._rows[end], self._clock() - begun)
 
 
 def _digest(offset: Json) -> str:

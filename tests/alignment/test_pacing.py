@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tidegate.alignment.pacing import BatchMeasure, BatchSizer
+from tidegate.alignment.pacing import BatchSizer
 from tidegate.errors import OptionError
 
 PROFILE = settings(max_examples=200)
@@ -35,13 +35,13 @@ class Sink:
     def take(self, sizer, backlog=EVER_MORE, factor=1.0):
         rows = min(sizer.rows, backlog)
         batch = Batch(sizer.rows, self.fixed + rows / self.speed)
-        return batch, BatchMeasure(rows, factor * (self.fixed + rows / (self.speed * self.noise())))
+        return batch, rows, factor * (self.fixed + rows / (self.speed * self.noise()))
 
     def run(self, sizer, batches, backlog=lambda: EVER_MORE):
         taken = []
         for _ in range(batches):
-            batch, measure = self.take(sizer, backlog())
-            sizer.observe(measure)
+            batch, *measured = self.take(sizer, backlog())
+            sizer.observe(*measured)
             taken.append(batch)
         return taken
 
@@ -105,8 +105,8 @@ def test_a_pause_costs_two_batches(seed):
     sizer, sink = BatchSizer(10.0), Sink(noise=noise(seed))
     settled = mean([batch.budget for batch in sink.run(sizer, 60)[40:]])
     before = sizer.rows
-    _, pause = sink.take(sizer, factor=10.0)
-    sizer.observe(pause)
+    _, *pause = sink.take(sizer, factor=10.0)
+    sizer.observe(*pause)
     first, second, *others = [batch.budget for batch in sink.run(sizer, 5)]
     assert first == before // 3
     assert first < second < 0.9 * settled
@@ -148,7 +148,7 @@ def test_a_target_below_the_fixed_time_does_not_end_in_batches_of_one_row():
 @pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf, -math.inf])
 def test_a_time_that_no_batch_takes_teaches_nothing(seconds):
     sizer, twin = BatchSizer(10.0), BatchSizer(10.0)
-    sizer.observe(BatchMeasure(10**6, seconds))
+    sizer.observe(10**6, seconds)
     assert Sink().run(sizer, 20) == Sink().run(twin, 20)
 
 
@@ -168,7 +168,7 @@ SECONDS = st.floats() | st.sampled_from([0.001, 0.2, 1e9])
 def test_no_measures_whatever_break_the_sizer(target, measures):
     sizer = BatchSizer(target)
     for rows, seconds in measures * 20:
-        sizer.observe(BatchMeasure(rows, seconds))
+        sizer.observe(rows, seconds)
         assert 1 <= sizer.rows <= 2**63 - 1
 
 
