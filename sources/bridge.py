@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from zlib import crc32
@@ -20,10 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
-    ReadMaxBytes,
-    ReadMaxFiles,
     ReadMaxRows,
-    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
@@ -257,7 +254,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         # With ReadAllAvailable, latestOffset could not tell Trigger.Once from no limit.  Spark takes only one limit
-        # here, so latestOffset applies the source's own limits.
+        # here, and gives it back for any other trigger; so latestOffset applies the source's own limits.
         return ReadMaxRows(_EVERYTHING)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -268,21 +265,12 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with in_one_sentence():
             coordinator = self._coordinator()
         budget, min_rows = self._source.budget, self._source.min_rows
-        match limit:
-            case ReadAllAvailable():
-                budget, min_rows = Budget(), 0
-                if self._source.watermarks.max_drift is not None:
-                    _LOG.warning("Trigger.Once reads one batch, up to the max drift only; use Trigger.AvailableNow")
-            case ReadMaxRows(max_rows):
-                budget = replace(budget, rows=min(max_rows, budget.rows or max_rows))
-            case ReadMaxBytes(max_bytes):
-                budget = replace(budget, bytes=min(max_bytes, budget.bytes or max_bytes))
-            case ReadMaxFiles(max_files):
-                budget = replace(budget, files=min(max_files, budget.files or max_files))
-            case ReadMinRows(least):
-                min_rows = max(min_rows, least)
-            case _:
-                raise ContractError(f"Spark asks for an unknown read limit: {limit!r}")
+        if isinstance(limit, ReadAllAvailable):
+            budget, min_rows = Budget(), 0
+            if self._source.watermarks.max_drift is not None:
+                _LOG.warning("Trigger.Once reads one batch, up to the max drift only; use Trigger.AvailableNow")
+        elif limit != self.getDefaultReadLimit():
+            raise ContractError(f"Spark asks for an unknown read limit: {limit!r}")
         with in_one_sentence():
             offset = coordinator.latest_offset(start, budget, min_rows)
         self._note().write(coordinator.source_progress())

@@ -7,13 +7,14 @@ from datetime import timedelta
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows, ReadMinRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 import tidegate
 from tests.sources.memory import SCHEMA, MemoryEnumerator, MemorySource, append
 from tests.support.streams import running
 from tests.support.waiting import await_that
 from tidegate import WatermarkStrategy
+from tidegate.alignment.budget import Budget
 from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.planning.pace import batch_note
 from tidegate.errors import CheckpointError, ContractError, OptionError
@@ -185,25 +186,39 @@ def test_an_offset_of_a_run_without_such_windows_still_says_which_ones_the_check
     ("own", "limit", "rows"),
     [
         (None, ReadAllAvailable(), 1000),
-        (None, ReadMaxRows(10), 10),
-        (None, ReadMinRows(10), 1000),
         (None, None, 1000),
         (8, None, 8),
-        (8, ReadMaxRows(6), 6),
         (8, ReadAllAvailable(), 1000),
     ],
 )
-def test_a_batch_heeds_every_read_limit_of_spark_and_else_the_source_s_own(stream_reader, path, own, limit, rows):
+def test_a_batch_heeds_the_source_s_own_limit_unless_spark_asks_for_everything(stream_reader, path, own, limit, rows):
     append(path, a=range(500), b=range(500))
     reader = stream_reader(max_rows_per_trigger=own)
     assert rows_planned(reader, limit or reader.getDefaultReadLimit()) == rows
 
 
-@pytest.mark.parametrize("limit", [ReadMaxBytes(10), ReadMaxFiles(10)])
+def test_a_read_limit_that_spark_never_passes_is_refused(stream_reader, path):
+    append(path, a=range(500))
+    with pytest.raises(ContractError, match=r"an unknown read limit: ReadMaxRows\(max_rows=10\)"):
+        rows_planned(stream_reader(), ReadMaxRows(10))
+
+
+class Limited(MemorySource):
+    """Limits what its enumerator, which has no cost(), cannot count."""
+
+    limit: Budget
+
+    @property
+    def budget(self):
+        return self.limit
+
+
+@pytest.mark.parametrize("limit", [Budget(bytes=10), Budget(files=10)])
 def test_a_limit_that_a_source_knows_no_cost_for_is_refused(stream_reader, path, limit):
     append(path, a=range(500))
+    reader = stream_reader(build=Limited, limit=limit)
     with pytest.raises(ContractError, match="cost"):
-        rows_planned(stream_reader(), limit)
+        rows_planned(reader, reader.getDefaultReadLimit())
 
 
 class Bounded(MemorySource):
@@ -280,10 +295,10 @@ GENERATED = WatermarkStrategy.for_generator(AscendingTimestampsWatermarks)
 
 def run_a_batch_and_plan_the_next(reader):
     """Plan a batch of all rows, read its tasks twice, and return the next offset and its progress."""
-    first = reader.latestOffset(reader.initialOffset(), ReadMaxRows(1_000))
+    first = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
     for partition in reader.partitions(reader.initialOffset(), first) * 2:
         assert all(batch.num_rows for batch in reader.read(partition))
-    second = reader.latestOffset(first, ReadMaxRows(1_000))
+    second = reader.latestOffset(first, reader.getDefaultReadLimit())
     return second, reader.reportLatestOffset()["generated"]
 
 
@@ -318,7 +333,7 @@ def test_where_events_do_not_arrive_the_planner_reads_the_rows_and_the_watermark
 def test_the_way_of_events_ends_with_the_query(stream_reader, path):
     append(path, a=[10, 20, 30])
     reader = stream_reader(watermarks=GENERATED)
-    first = reader.latestOffset(reader.initialOffset(), ReadMaxRows(1_000))
+    first = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
     (partition,) = reader.partitions(reader.initialOffset(), first)
     channel = partition.channel
     socket.create_connection((channel.host, channel.port), 10).close()
