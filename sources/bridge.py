@@ -44,7 +44,7 @@ from tidegate.errors import ContractError, OptionError
 from tidegate.readers.contract import ReadTask, TimedRows
 from tidegate.readers.events.event import EventChannel, SourceEvent
 from tidegate.readers.events.watching import Watching, timed_reader
-from tidegate.readers.worker_end import end_quietly
+from tidegate.readers.spark_worker import end_quietly
 from tidegate.sources.alignment_group import group_of
 from tidegate.sources.columns.for_windows import ForWindows
 from tidegate.sources.environments import pickled

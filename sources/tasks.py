@@ -15,7 +15,7 @@ from tidegate.readers.arrow.numpy_arrays import repeated
 from tidegate.readers.contract import ReadTask, SplitReader, SupportsBadRecords
 from tidegate.readers.events.event import BAD_RECORDS, EventChannel, SourceEvent, send
 from tidegate.readers.events.watching import Watching, timed_reader, watched
-from tidegate.readers.worker_memory import freeze_imports
+from tidegate.readers.spark_worker import freeze_imports
 from tidegate.sources.sentences import in_one_sentence
 
 if TYPE_CHECKING:

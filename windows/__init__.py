@@ -24,8 +24,14 @@ from tidegate.windows.contexts import (
     WindowAssignerContext,
 )
 from tidegate.windows.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor, TimestampedValue
-from tidegate.windows.functions.contents import Aggregate, Process, Reduce, WindowFunction
-from tidegate.windows.functions.contract import AggregateFunction, ProcessWindowFunction
+from tidegate.windows.functions.results import (
+    Aggregate,
+    AggregateFunction,
+    Process,
+    ProcessWindowFunction,
+    Reduce,
+    WindowFunction,
+)
 from tidegate.windows.functions.sql import SqlAggregate, SqlAggregates
 from tidegate.windows.key_run import KeyRun
 from tidegate.windows.key_windows import Fired

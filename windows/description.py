@@ -10,8 +10,14 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
-from tidegate.windows.functions.contents import Aggregate, Process, Reduce, WindowFunction
-from tidegate.windows.functions.contract import AggregateFunction, ProcessWindowFunction
+from tidegate.windows.functions.results import (
+    Aggregate,
+    AggregateFunction,
+    Process,
+    ProcessWindowFunction,
+    Reduce,
+    WindowFunction,
+)
 from tidegate.windows.functions.sql import SqlAggregates
 from tidegate.windows.rows import RowsReader
 

@@ -10,7 +10,7 @@ from tidegate.windows.assigners.contract import WindowAssigner
 from tidegate.windows.assigners.everything import GlobalWindows
 from tidegate.windows.description import described, described_function
 from tidegate.windows.evictors import Evictor
-from tidegate.windows.functions.contents import Aggregate, WindowFunction
+from tidegate.windows.functions.results import Aggregate, WindowFunction
 from tidegate.windows.triggers.contract import Trigger
 from tidegate.windows.window import MAX_TIME, Window, duration_ms
 

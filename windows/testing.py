@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from tidegate.windows.assigners.contract import WindowAssigner
 from tidegate.windows.contexts import ProcessWindowContext
 from tidegate.windows.evictors import Evictor
-from tidegate.windows.functions.contents import Process
-from tidegate.windows.functions.contract import ProcessWindowFunction
+from tidegate.windows.functions.results import Process, ProcessWindowFunction
 from tidegate.windows.key_run import KeyRun
 from tidegate.windows.key_windows import Fired
 from tidegate.windows.operator import WindowOperator

@@ -11,8 +11,7 @@ import gc
 from types import SimpleNamespace
 from typing import Any
 
-from tidegate.readers.worker_end import QUIET_TRACEBACK
-from tidegate.readers.worker_memory import TASKS, freeze
+from tidegate.readers.spark_worker import QUIET_TRACEBACK, TASKS, freeze
 from tidegate.spark_private import worker_daemon
 
 _ended = 0

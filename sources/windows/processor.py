@@ -22,7 +22,7 @@ from pyspark.sql.streaming.stateful_processor import (
 from pyspark.sql.types import DoubleType, FloatType, StructType
 
 from tidegate.errors import OptionError
-from tidegate.readers.worker_memory import freeze_imports
+from tidegate.readers.spark_worker import freeze_imports
 from tidegate.sources.sentences import in_one_sentence
 from tidegate.sources.tasks import END_OF_TIME_MS
 from tidegate.sources.windows.buckets import described_buckets

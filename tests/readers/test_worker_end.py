@@ -7,7 +7,7 @@ import sys
 WORKER = """
 import socket, sys
 from pyspark import daemon
-from tidegate.readers.worker_end import end_quietly
+from tidegate.readers.spark_worker import end_quietly
 
 sys.modules["__main__"] = daemon
 for named in ("before", "after"):

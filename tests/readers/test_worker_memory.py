@@ -13,7 +13,7 @@ TASKS = 10_000
 
 PRELUDE = """
 import gc, sys, weakref
-from tidegate.readers.worker_memory import freeze_imports
+from tidegate.readers.spark_worker import freeze_imports
 from tidegate.sources.session import worker_daemon
 
 class Node:

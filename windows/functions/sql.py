@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegate.errors import OptionError, did_you_mean
-from tidegate.windows.functions.contract import AggregateFunction
+from tidegate.windows.functions.results import AggregateFunction
 from tidegate.windows.rows import Rows
 
 CALL = re.compile(r"\s*(\w+)\s*\(\s*(.+?)\s*\)\s*", re.DOTALL)

@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from tests.readers.archive.test_records import SCHEMA, rows
 from tidegate.errors import CorruptDataError, OptionError
-from tidegate.readers.archive import connect_files
+from tidegate.readers.archive import connect
 from tidegate.readers.archive.connect import ConnectLayout
 from tidegate.readers.archive.objects import UNKNOWN_MS
 from tidegate.readers.places.place import Place
@@ -157,7 +157,7 @@ def test_an_object_that_does_not_tell_the_offset_of_each_record_is_refused(tmp_p
 
 def test_an_object_that_is_too_large_is_refused(tmp_path, monkeypatch):
     layout, found = written(tmp_path, {(0, "json"): b"{}\n{}\n", (2, "json"): b"{}\n"})
-    monkeypatch.setattr(connect_files, "_MOST_BYTES", 5)
+    monkeypatch.setattr(connect, "_MOST_BYTES", 5)
     with pytest.raises(CorruptDataError, match="has 6 bytes, and at most 5 are read at once"):
         read(layout, found)
 
