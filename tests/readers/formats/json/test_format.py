@@ -2,8 +2,6 @@
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.readers.formats.json.texts import BAD, SCHEMA, read_text, records_of
 from tests.support.objects.lab import BOM, COMPRESSED, Memory, read_all
@@ -13,34 +11,6 @@ from tidegate.readers.formats.json import lines as json_lines
 from tidegate.readers.formats.json.format import JsonFormat
 from tidegate.readers.formats.json.lines import JsonLines
 from tidegate.readers.formats.line_ranges import LineBlock, fetched_ahead, range_blocks, stream_blocks
-
-
-@settings(max_examples=300)
-@given(st.text("ab\r\n", max_size=60).map(str.encode), st.data())
-def test_a_line_belongs_to_the_range_that_holds_its_first_byte(text, data):
-    start = data.draw(st.integers(0, len(text)))
-    end = data.draw(st.integers(start, len(text)))
-    block_bytes = data.draw(st.integers(1, 70))
-    begins = [0, *(at + 1 for at, byte in enumerate(text) if byte == 10 and at + 1 < len(text))] if text else []
-    mine = [begin for begin in begins if start <= begin < end]
-    after = next((begin for begin in begins if begin >= end), len(text))
-    memory = Memory(text)
-    blocks = (
-        [
-            *range_blocks(
-                "x", lambda *span: memory.fetch(memory.object, *span), len(text), start, end, block_bytes=block_bytes
-            )
-        ]
-        if start < end
-        else []
-    )
-    assert b"".join(block.data for block in blocks) == (text[mine[0] : after] if mine else b"")
-    assert all(text[block.offset :].startswith(block.data) and block.offset in begins for block in blocks)
-
-    pieces = [text[at : at + block_bytes] for at in range(0, len(text), block_bytes)]
-    blocks = [*stream_blocks("x", pieces)]
-    assert b"".join(block.data for block in blocks) == text
-    assert all(text[block.offset :].startswith(block.data) and block.offset in begins for block in blocks)
 
 
 def test_a_line_without_end_is_refused(monkeypatch):
