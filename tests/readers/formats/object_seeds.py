@@ -14,11 +14,11 @@ from pyarrow import csv
 from tests.readers.formats.avro.files import avro, logical
 from tests.readers.formats.contract import CASES
 from tests.readers.formats.files import orc_file, parquet
+from tests.support.bytes.damage import bit, byte, gap, number, surplus, variable_number
 
 FORMATS = ("parquet", "orc", "avro", "json", "csv", "text")
 SCHEMA = pa.schema([("at", pa.timestamp("us", "UTC")), ("n", pa.int64()), ("s", pa.string()), ("f", pa.float64())])
 _ROWS = 60
-_EDGES = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF, (1 << 63) - 1, (1 << 64) - 1)
 
 
 def _plain() -> pa.Table:
@@ -106,53 +106,24 @@ def seeds(file_format: str) -> list[bytes]:
             return [_csv(plain), "grüße\r\n".encode() * 20]
 
 
-def mutant(file_format: str, number: int) -> bytes:
+def mutant(file_format: str, seed: int) -> bytes:
     """Return a damaged object of a format."""
-    dice = random.Random(f"{file_format} {number}")
+    dice = random.Random(f"{file_format} {seed}")
     made = bytearray(dice.choice(seeds(file_format)))
+    splice = functools.partial(_splice, seeds(file_format))
+    damages = (byte, byte, byte, bit, bit, number, variable_number, gap, surplus, splice)
     # The parts that damage harms most are at the end of these objects.
     tail = max(0, len(made) - 1_200) if file_format in {"parquet", "orc"} else 0
     for _ in range(dice.choice((1, 1, 1, 2, 2, 3, 5, 9))):
         if made:
             at = dice.randrange(min(tail, len(made) - 1) if dice.random() < 0.5 else 0, len(made))
-            dice.choice(_DAMAGES)(made, at, dice, file_format)
+            dice.choice(damages)(made, at, dice)
     if dice.random() < 0.03:
         del made[dice.randrange(len(made) + 1) :]
     return bytes(made)
 
 
-def _byte(made: bytearray, at: int, dice: random.Random, _: str) -> None:
-    made[at] = dice.randrange(256)
-
-
-def _bit(made: bytearray, at: int, dice: random.Random, _: str) -> None:
-    made[at] ^= 1 << dice.randrange(8)
-
-
-def _number(made: bytearray, at: int, dice: random.Random, _: str) -> None:
-    width = dice.choice((1, 2, 4, 8))
-    edge = dice.choice(_EDGES) & ((1 << 8 * width) - 1)
-    made[at : at + width] = edge.to_bytes(width, dice.choice(("little", "big")))
-
-
-def _varint(made: bytearray, at: int, dice: random.Random, _: str) -> None:
-    value = dice.choice(_EDGES) >> dice.choice((0, 0, 1, 8, 31))
-    digits = [value >> shift & 0x7F | 0x80 for shift in range(0, max(value.bit_length(), 1), 7)]
-    made[at : at + 1] = bytes([*digits[:-1], digits[-1] & 0x7F])
-
-
-def _gap(made: bytearray, at: int, dice: random.Random, _: str) -> None:
-    del made[at : at + dice.choice((1, 2, 4, 40))]
-
-
-def _surplus(made: bytearray, at: int, dice: random.Random, _: str) -> None:
-    made[at:at] = dice.randbytes(dice.choice((1, 2, 4, 40)))
-
-
-def _splice(made: bytearray, at: int, dice: random.Random, file_format: str) -> None:
-    other = dice.choice(seeds(file_format))
+def _splice(others: list[bytes], made: bytearray, at: int, dice: random.Random) -> None:
+    other = dice.choice(others)
     begin, length = dice.randrange(len(other)), dice.choice((1, 4, 16, 64))
     made[at : at + length] = other[begin : begin + length]
-
-
-_DAMAGES = (_byte, _byte, _byte, _bit, _bit, _number, _varint, _gap, _surplus, _splice)

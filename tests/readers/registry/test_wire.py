@@ -4,15 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.bytes.varints import varint
 from tidegate.readers.registry.wire import message_indexes, schema_id_of
-
-
-def varint(number):
-    encoded = bytearray()
-    while number >= 0x80:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*encoded, number])
 
 
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 300), min_size=1, max_size=6), st.binary(max_size=9))

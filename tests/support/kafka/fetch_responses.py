@@ -3,6 +3,7 @@
 import struct
 from uuid import UUID
 
+from tests.support.bytes.varints import varint
 from tidegate.kafka_private import FetchRequest
 from tidegate.readers.kafka.fetch import fetched_partitions
 from tidegate.readers.kafka.wire.login import decode_response
@@ -19,16 +20,7 @@ def response(version, records=b"records", topic=b"orders", length=None):
         return head + struct.pack(">iihqqqiqqi", 1, 3, 0, 100, 90, 0, 1, 7, 15, length) + records
     head = struct.pack(">ixihiB", 1, 0, 0, 0, 2) + ORDERS_ID.bytes
     fields = struct.pack(">BihqqqBqqxi", 2, 3, 0, 100, 90, 0, 2, 7, 15, -1)
-    return head + fields + unsigned(length + 1) + records + bytes(3)
-
-
-def unsigned(number):
-    """A number of variable size."""
-    found = bytearray()
-    while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*found, number])
+    return head + fields + varint(length + 1) + records + bytes(3)
 
 
 def answered(data, version, topic_id=ORDERS_ID):

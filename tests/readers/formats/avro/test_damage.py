@@ -13,6 +13,7 @@ import pytest
 from fastavro.read import LOGICAL_READERS
 
 from tests.readers.formats.avro.files import CODECS, MARKER, avro, logical, timed
+from tests.support.bytes.varints import varint
 from tests.support.objects.lab import InMemory, chunk, held, read
 from tidegate.errors import ConnectorError, CorruptDataError
 from tidegate.readers.avro import records as avro_records
@@ -49,11 +50,6 @@ def test_a_block_proves_that_it_is_whole(codec, at, sentence) -> None:
         read(AvroFormat(InMemory(bytes(content))), held(bytes(content)), pa.schema([]))
 
 
-def _number(value: int) -> bytes:
-    digits = [value << 1 >> shift & 0x7F | 0x80 for shift in range(0, max((value << 1).bit_length(), 1), 7)]
-    return bytes([*digits[:-1], digits[-1] & 0x7F])
-
-
 def _with_header(schema: object, codec: str = "null") -> bytes:
     return _with_schema_text(json.dumps(schema).encode(), codec)
 
@@ -72,8 +68,8 @@ def _with_schema_text(schema: bytes, codec: str = "null") -> bytes:
         (_with_header("long"), "it holds values of the type int64, not records"),
         (_with_header("nothing"), "its schema is no Avro schema"),
         (_with_schema_text(b"nothing"), "its header has no schema"),
-        (b"Obj\x01\x02" + _number(2**45), "it ends within its header, or that is broken"),
-        (b"Obj\x01\x02" + _number(2**63 - 1), "it ends within its header, or that is broken"),
+        (b"Obj\x01\x02" + varint(2**46), "it ends within its header, or that is broken"),
+        (b"Obj\x01\x02" + varint(2**64 - 2), "it ends within its header, or that is broken"),
         (_with_schema_text(b"[" * 100_000), "the schema in its header is nested too deeply"),
         (_with_header({"type": "record", "name": "r", "fields": 5}), "its schema is no Avro schema"),
         (
@@ -140,7 +136,7 @@ def test_rows_without_bytes_are_no_way_to_claim_time() -> None:
     types = {"a": "null", "b": _record("nothing", c="null")}
     few = avro([{"a": None, "b": {"c": None}}] * 40_000, **types)
     assert read(AvroFormat(InMemory(few)), held(few), pa.schema([])).num_rows == 40_000
-    claimed = avro([], **types) + (_number(1000) + b"\0" + MARKER) * 2000 + _number(2**40) + b"\0" + MARKER
+    claimed = avro([], **types) + (varint(2000) + b"\0" + MARKER) * 2000 + varint(2**41) + b"\0" + MARKER
     made, obj = AvroFormat(InMemory(claimed), most_bytes=20_000_000), held(claimed)
     sentence = r"what comes up to the block at byte \d+ takes more than 20000000 bytes decoded; if it is sound, raise "
     for ask in (lambda: made.survey(obj, "a"), lambda: read(made, obj, pa.schema([]))):

@@ -12,6 +12,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.bytes.damage import bit, byte, doubled, gap, number
 from tests.support.kafka.fetch_responses import BY_ID, BY_NAME, answered, response
 from tests.support.kafka.lab import HEADER, Record, encode, reseal, rows
 from tests.support.kafka.old_messages import Message, plain, sealed, wrapper
@@ -27,8 +28,7 @@ FOREVER = 2**63 - 1
 MOST_BYTES = 1 << 20
 CRC_AT = 17
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
-EXTREMES = [0, 1, -1, 2**7, 2**15, 2**31 - 1, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63)]
-FORMATS = ["b", ">h", ">i", ">q"]
+DAMAGES = [bit, bit, byte, number, number, gap, doubled]
 
 
 def _records(rng, count):
@@ -60,41 +60,13 @@ def seeds(rng):
     return logs
 
 
-def _flipped(rng, data):
-    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-
-
-def _replaced(rng, data):
-    data[rng.randrange(len(data))] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
-
-
-def _extreme(rng, data):
-    layout = rng.choice(FORMATS)
-    size = struct.calcsize(layout)
-    value = rng.choice(EXTREMES) + rng.randrange(-2, 3)
-    # Most fields are at the beginning.
-    at = rng.randrange(min(len(data), rng.choice([HEADER, 2**31])))
-    data[at : at + size] = (value % 2 ** (8 * size)).to_bytes(size, "big")
-
-
-def _cut(rng, data):
-    at = rng.randrange(len(data))
-    del data[at : at + rng.randrange(1, 20)]
-
-
-def _doubled(rng, data):
-    at = rng.randrange(len(data))
-    data[at:at] = data[at : at + rng.randrange(1, 20)]
-
-
-MUTATIONS = [_flipped, _flipped, _replaced, _extreme, _extreme, _cut, _doubled]
-
-
 def _mutated(rng, data):
     damaged = bytearray(data)
     for _ in range(rng.choice([1, 1, 1, 2, 4])):
         if damaged:
-            rng.choice(MUTATIONS)(rng, damaged)
+            # Most fields are at the beginning.
+            at = rng.randrange(min(len(damaged), rng.choice([HEADER, 2**31])))
+            rng.choice(DAMAGES)(damaged, at, rng)
     return bytes(damaged)
 
 
