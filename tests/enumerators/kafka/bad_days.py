@@ -22,6 +22,7 @@ from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as ConsumerPartition
@@ -141,12 +142,10 @@ class Reading(threading.Thread):
 
     def passes(self, more=200):
         """Wait until it has read this number of rows."""
-        goal = len(self.rows) + more
-        await_that(lambda: len(self.rows) >= goal or self.error, state=lambda: f"{len(self.rows)} of {goal} rows")
-        assert self.error is None, self.error
+        self.reads(len(self.rows) + more)
 
     def reads(self, count):
-        await_that(lambda: len(self.rows) >= count or self.error, state=lambda: (len(self.rows), count))
+        await_that(lambda: len(self.rows) >= count or self.error, state=lambda: f"{len(self.rows)} of {count} rows")
         assert self.error is None, self.error
 
     def stop(self):
@@ -156,14 +155,7 @@ class Reading(threading.Thread):
 
 
 def rows_of(batch):
-    return list(
-        zip(
-            batch.column("partition").to_pylist(),
-            batch.column("offset").to_pylist(),
-            batch.column("value").to_pylist(),
-            strict=True,
-        )
-    )
+    return [(row["partition"], row["offset"], row["value"]) for row in batch.to_pylist()]
 
 
 def ends_of(kafka, partitions):
@@ -341,24 +333,12 @@ def the_clock_of_a_broker_is_off(kafka, *, aligned):
         kafka, aligned=aligned, replicas=(2, 3, 1), stamped_by="CreateTime" if aligned else "LogAppendTime"
     ) as (topic, reader):
         kafka.kill(2)
-        with environment(wrong):
+        with patch.dict(os.environ, wrong):
             kafka.restart(2)
         reassign(kafka, topic, [2, 3, 1])
         reader.passes()
         kafka.kill(2)
         kafka.restart(2)
-
-
-@contextmanager
-def environment(variables):
-    """Let processes that are started in the block have these variables."""
-    before = dict(os.environ)
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 BAD_DAYS: list[Callable] = [
