@@ -85,6 +85,15 @@ class SplitEnumerator(ABC):
         """
         return None
 
+    def own_progress(self, positions: Positions, ends: Positions) -> Json:
+        """Return entries of the progress that users know from a source that this one replaces.
+
+        positions, ends: of the splits that can be read, after the plan.  Entries of every source come before them.
+        Called once per plan: no I/O.
+        """
+        del positions, ends
+        return {}
+
     def close(self) -> None:  # noqa: B027 - many enumerators hold nothing
         """Release all resources.  Called at the end of the run, perhaps twice, perhaps never (SIGKILL)."""
 
@@ -216,17 +225,6 @@ class SupportsMetrics(Protocol):
 
         Called once per plan: no I/O.  Names are camelCase; established names are preferred (Auto Loader:
         ``approximateQueueSize``).
-        """
-
-
-@runtime_checkable
-class SupportsOwnProgress(Protocol):
-    """Adds entries to the progress that users know from a source that it replaces."""
-
-    def own_progress(self, positions: Positions, ends: Positions) -> Json:
-        """Return the entries; those of every source come before them.
-
-        positions, ends: of the splits that can be read, after the plan.  Called once per plan: no I/O.
         """
 
 

@@ -18,7 +18,6 @@ from tidegate.enumerators.contract import (
     SplitEnumerator,
     SupportsMetrics,
     SupportsOvershoot,
-    SupportsOwnProgress,
 )
 from tidegate.enumerators.planning.opened import OpenedSource
 from tidegate.enumerators.planning.run_log import RunLog
@@ -107,8 +106,7 @@ class ProgressReporter:
             by_split=_details(planned, remaining),
         )
         self._lookups, self._peeks = index.lookups, index.peeks
-        own = enumerator.own_progress(positions, ends) if isinstance(enumerator, SupportsOwnProgress) else {}
-        self.progress = {**own, **progress.to_json()}
+        self.progress = {**enumerator.own_progress(positions, ends), **progress.to_json()}
 
     def _seconds_left(self, planned: Plan, current: FoundSplits) -> dict[SplitId, int]:
         """Return the whole seconds until unread records are deleted, the soonest first."""
