@@ -20,7 +20,7 @@ from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.others import OtherMembers
-from tidegate.errors import ConnectorError
+from tidegate.errors import ConnectorError, TidegateError
 
 _LOG = logging.getLogger("tidegate.planner")
 _RENEWALS_PER_LEASE = 5
@@ -136,8 +136,11 @@ class GroupFolder:
         return {"id": self._me.id, "peers": sorted(member.id for member, _ in self._others())}
 
     def leave(self) -> None:
-        """Stop holding back the others; may be called twice, and without ``join``."""
-        with self._writing:
+        """Stop holding back the others; may be called twice, and without ``join``.
+
+        Raises nothing, because a query may end with another error: the lease ends by itself.
+        """
+        with self._writing, suppress(TidegateError):
             self._left.set()
             if self._joined:
                 self._notes.remove(self._me.id)

@@ -6,6 +6,7 @@ import logging
 import os
 import time
 import uuid
+from contextlib import suppress
 
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import NoteFolder
@@ -67,9 +68,10 @@ class ProgressNote:
             _LOG.warning("tidegate watch will not show this query: %s", error)
 
     def remove(self) -> None:
-        """Remove the notes at the end of the run."""
-        self._folder.remove(self.planner_id)
-        self._hour.remove(self.planner_id)
+        """Remove the notes at the end of the run.  Never fails, either."""
+        for folder in (self._folder, self._hour):
+            with suppress(ConnectorError):
+                folder.remove(self.planner_id)
 
 
 def _now_ms() -> int:

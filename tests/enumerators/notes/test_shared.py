@@ -15,6 +15,7 @@ from tidegate.enumerators.notes.application import application_notes, others_wit
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.notes.others import OtherMembers
+from tidegate.errors import ConnectorError
 
 REPEAT_S = 1.0
 
@@ -136,6 +137,18 @@ def test_a_note_that_cannot_be_read_counts_as_absent_is_named_and_its_lease_runs
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
         "the note 'other' in the alignment group cannot be read, so it counts as absent"
     ]
+
+
+def test_a_query_that_ends_says_why_and_not_that_its_group_cannot_be_reached(tmp_path, config):
+    location = tmp_path / "shared"
+    group = GroupFolder(NoteFolder(open_folder(str(location), config)), 10, clocks=Clock().clocks)
+    group.join({"id": "me"})
+    group.tell(1)
+    location.rename(tmp_path / "elsewhere")
+    location.write_bytes(b"")
+    with pytest.raises(ConnectorError, match="is not a folder"):
+        group.renew()
+    group.leave()
 
 
 def test_the_first_look_of_a_member_removes_notes_that_nobody_renewed_for_a_day(notes, location, config):
