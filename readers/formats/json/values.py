@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -16,6 +17,7 @@ from tidegate.readers.arrow.text_values import caster_of
 _LONGEST_INT64 = 20  # characters, sign included
 DEEPEST = 200  # the maximum number of nested levels, so that recursion stays within Python's limit
 _TOO_DEEP = "is no JSON object that can be read: it is nested too deeply"
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _NOT_FINITE = {"NaN", "Infinity", "+Infinity", "-Infinity", "+INF", "-INF"}
 
 T = TypeVar("T")
@@ -48,11 +50,13 @@ class MisfitError(ValueError):
 def json_object(line: bytes) -> dict[str, Any]:
     """Return a line as a JSON object whose numbers are texts, Whole or Real.
 
+    JSON allows half a surrogate pair, and UTF-8 does not.  It is replaced, as in Java.
+
     Raises MalformedError if it is no JSON object.
     """
     clause = "is no JSON object"
     try:
-        node = json.loads(line.decode(), parse_int=Whole, parse_float=Real, parse_constant=Real)
+        node = _loaded(line.decode())
     except UnicodeDecodeError as error:
         raise MalformedError(f"{clause}: its byte {error.start} is not UTF-8") from None
     except json.JSONDecodeError as error:
@@ -62,7 +66,11 @@ def json_object(line: bytes) -> dict[str, Any]:
     if not isinstance(node, dict):
         raise MalformedError(clause)
     _require_shallow(line, node)
-    return node
+    return _loaded(json_text(node)) if _SURROGATE.search(line) else node
+
+
+def _loaded(text: str) -> Any:
+    return json.loads(text, parse_int=Whole, parse_float=Real, parse_constant=Real)
 
 
 def _require_shallow(line: bytes, node: Any) -> None:
@@ -188,24 +196,18 @@ def _real(value: Any) -> float:
 
 
 def _text(value: Any) -> str:
-    return _in_utf8(str(value)) if isinstance(value, str) else json_text(value)
-
-
-def _in_utf8(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # JSON allows half a surrogate pair, and UTF-8 does not; Java replaces it
-        return text.encode(errors="replace").decode()
-    return text
+    return str(value) if isinstance(value, str) else json_text(value)
 
 
 def json_text(node: Any) -> str:
-    """Return a value of json_object as JSON, without blanks, and with numbers as they were written."""
+    """Return a value as JSON in UTF-8, without blanks, and with numbers as they were written."""
     if isinstance(node, dict):
         return "{" + ",".join(f"{json_text(name)}:{json_text(value)}" for name, value in node.items()) + "}"
     if isinstance(node, list):
         return "[" + ",".join(map(json_text, node)) + "]"
-    return str(node) if isinstance(node, Whole | Real) else _in_utf8(json.dumps(node, ensure_ascii=False))
+    if isinstance(node, Whole | Real):
+        return str(node)
+    return json.dumps(node, ensure_ascii=False).encode(errors="replace").decode()
 
 
 def _parsed(cast: Callable[[str], Any], text: str) -> Any:

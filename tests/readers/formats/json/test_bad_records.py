@@ -84,6 +84,17 @@ def test_rescued_data_make_no_record_bad_and_keep_numbers_as_they_were_written()
         read(b'{"i":1}\n{', schema, policy)
 
 
+def test_a_key_that_is_half_a_surrogate_pair_is_rescued_and_inferred_with_its_replacement():
+    text = b'{"i":1,"\\ud800":{"\\udc00":2}}\n'
+    policy = BadRecordPolicy(rescued_column="rest")
+    (row,) = read(text, pa.schema([("i", pa.int64()), ("rest", pa.string())]), policy)
+    assert row == {"i": 1, "rest": '{"?":{"?":2},"_file_path":"a/b.json"}'}
+    memory = Memory(text)
+    columns = JsonFormat(memory).infer([memory.object])
+    assert columns.names == ["?", "i"]
+    assert read(text, columns, BadRecordPolicy()) == [{"?": {"?": 2}, "i": 1}]
+
+
 def test_one_bad_line_slows_down_only_those_around_it(monkeypatch):
     careful, seen = json_lines.JsonLines._careful, []
     monkeypatch.setattr(
