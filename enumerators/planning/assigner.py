@@ -22,28 +22,33 @@ _BYTES_OF_A_ROW = 100  # larger rows count as several
 
 
 class TaskSizes(NamedTuple):
-    """The sizes of tasks that a user asks for; see ``assign``."""
+    """The sizes of tasks that a user asks for.
+
+    min_tasks: the minimum number of tasks, as far as the positions can be divided (Spark: ``minPartitions``).
+    max_positions: the maximum number of positions in a task, if ranges may be cut (Spark: ``maxRecordsPerPartition``).
+    """
 
     min_tasks: int | None = None
     max_positions: int | None = None
 
 
+ANY_SIZES = TaskSizes()
+
+
 def assign(
     ranges: Collection[SplitRange],
     cores: int,
-    min_tasks: int | None = None,
+    sizes: TaskSizes = ANY_SIZES,
     cost: CostOf = split_rows,
     *,
     divisible: bool = True,
-    max_positions: int | None = None,
 ) -> list[tuple[SplitRange, ...]]:
     """Return the ranges of each task; tasks take about the same effort, and cover ``ranges`` exactly.
 
     cores: how many tasks run at once.  A small batch is one task, a larger one a task for each core,
         a large one several.
-    min_tasks: the minimum number of tasks, as far as the positions can be divided (Spark: ``minPartitions``).
-    max_positions: the maximum number of positions in a task, if ranges may be cut (Spark: ``maxRecordsPerPartition``).
     """
+    min_tasks, max_positions = sizes
 
     def effort(piece: SplitRange) -> int:
         piece_cost = cost({piece.split_id: piece})

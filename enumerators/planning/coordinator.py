@@ -242,16 +242,9 @@ class SourceCoordinator:
         return replace(budget, rows=min(self._pace.rows(), budget.rows or sys.maxsize))
 
     def _assigned(self, ranges: Collection[SplitRange], opened: OpenedSource, at_ms: int | None) -> list[ReadTask]:
-        generator, wanted = self._settings.watermarks.generator, self._settings.tasks
+        generator = self._settings.watermarks.generator
         divisible = generator is None or new_generator(generator).is_divisible
-        assigned = assign(
-            ranges,
-            self._cores,
-            wanted.min_tasks,
-            opened.cost_of_rows,
-            divisible=divisible,
-            max_positions=wanted.max_positions,
-        )
+        assigned = assign(ranges, self._cores, self._settings.tasks, opened.cost_of_rows, divisible=divisible)
         at_ms = at_ms or opened.horizon_ms()  # of a batch query, or of a batch that another source has planned
         return [opened.task(task, at_ms) for task in assigned]
 

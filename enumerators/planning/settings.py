@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tidegate.alignment.plan import Limits
 from tidegate.alignment.strategy import WatermarkStrategy
-from tidegate.enumerators.planning.assigner import TaskSizes
+from tidegate.enumerators.planning.assigner import ANY_SIZES, TaskSizes
 from tidegate.readers.event_time.policy import EventTimePolicy
 
 
@@ -25,7 +25,7 @@ class CoordinatorSettings:
 
     watermarks: WatermarkStrategy
     limits: Limits = field(default_factory=Limits)
-    tasks: TaskSizes = field(default_factory=TaskSizes)
+    tasks: TaskSizes = ANY_SIZES
     event_times: EventTimePolicy = field(default_factory=EventTimePolicy)
     discovery_interval_s: float = 30.0
     max_trigger_delay_s: float = 900.0

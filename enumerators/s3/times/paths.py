@@ -11,6 +11,7 @@ from itertools import pairwise
 from string import digits
 from typing import Literal, TypeAlias
 
+from tidegate.alignment.durations import epoch_ms
 from tidegate.errors import did_you_mean
 from tidegate.readers.objects.values import TimeRange
 
@@ -22,7 +23,6 @@ _PERIOD_MS: dict[str, int] = {"dd": 86_400_000, "HH": 3_600_000, "mm": 60_000, "
 _BRACES = re.compile("{([^{}]*)}")
 _RUN = re.compile(r"([A-Za-z])\1*|[^A-Za-z]+")  # one letter repeated, or other text
 _EXAMPLES = "expected one such as dt={yyyy-MM-dd}/hour={HH} or {yyyyMMdd}"
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,9 @@ class PathTimes:
             int(numbers.get(token, lowest)) for token, lowest in zip(_CALENDAR, (0, 1, 1, 0, 0, 0), strict=True)
         )
         try:
-            begin = datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc) - _EPOCH
+            begin_ms = epoch_ms(datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc))
         except ValueError:  # no such day, hour ... as on 30 February
             return None
-        begin_ms = begin.days * 86_400_000 + begin.seconds * 1000
         # The end is not computed from the next period, because Python's years end at 9999.
         if finest == "yyyy":
             length_ms = (365 + isleap(year)) * 86_400_000

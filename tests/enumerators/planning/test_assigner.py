@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import SplitRange
-from tidegate.enumerators.planning.assigner import assign
+from tidegate.enumerators.planning.assigner import TaskSizes, assign
 
 lengths = st.lists(st.integers(1, 200_000), max_size=8)
 cores = st.integers(1, 8)
@@ -22,13 +22,13 @@ def lengths_of(tasks):
 
 @given(lengths, cores, min_tasks)
 def test_tasks_are_even_to_one_position(lengths, cores, min_tasks):
-    sizes = lengths_of(assign(ranges_of(lengths), cores, min_tasks))
+    sizes = lengths_of(assign(ranges_of(lengths), cores, TaskSizes(min_tasks)))
     assert not sizes or max(sizes) - min(sizes) <= 1
 
 
 @given(lengths.filter(bool), cores, min_tasks)
 def test_there_are_three_tasks_a_core_at_most_unless_more_are_asked_for(lengths, cores, min_tasks):
-    tasks = assign(ranges_of(lengths), cores, min_tasks)
+    tasks = assign(ranges_of(lengths), cores, TaskSizes(min_tasks))
     assert min(min_tasks or 1, sum(lengths)) <= len(tasks) <= max(3 * cores, min_tasks or 1)
 
 
@@ -59,7 +59,7 @@ def test_tasks_cover_the_ranges_in_order_and_are_no_longer_than_allowed_whatever
 
     most = None if most is None else max(most, sum(lengths) // 1000)
     ranges = ranges_of(lengths)
-    tasks = assign(ranges, cores, min_tasks, cost, max_positions=most)
+    tasks = assign(ranges, cores, TaskSizes(min_tasks, most), cost)
     assert all(0 < size <= (most or size) for size in lengths_of(tasks))
     assert most is None or len(tasks) >= min(min_tasks or 1, sum(lengths))
     numbers = {r.split_id: r.start for r in ranges}
@@ -70,4 +70,4 @@ def test_tasks_cover_the_ranges_in_order_and_are_no_longer_than_allowed_whatever
 
 
 def test_rows_that_must_stay_in_one_piece_stay_so_though_fewer_are_allowed_in_a_task():
-    assert lengths_of(assign(ranges_of([100]), 2, divisible=False, max_positions=10)) == [100]
+    assert lengths_of(assign(ranges_of([100]), 2, TaskSizes(max_positions=10), divisible=False)) == [100]
