@@ -23,9 +23,10 @@ _HOUR_MS = 3_600 * SECOND_MS
 _MANY = 1_200
 
 
-@rule("TIME-1", witness=("a row", "an end"))
-def peek_finds_the_first_row_at_or_after_a_position(lab: Lab) -> None:
-    split = lab.split(*_at(0, 1, 2_500, 2_500, 60_000))
+@rule("TIME-1", witness=("a row", "an end", "a row to leave out"))
+def peek_finds_the_first_usable_row_at_or_after_a_position(lab: Lab) -> None:
+    bad: list[int | None] = [IN_THE_YEAR_2200_MS, *([None] if lab.can(Ability.MISSING_TIMES) else [])]
+    split = lab.split(*bad, *_at(0, 1, 2_500), *bad, *bad, *_at(2_500, 60_000), *bad)
     if lab.can(Ability.HOLES):
         split.leave_hole()
         split.leave_hole()
@@ -35,15 +36,22 @@ def peek_finds_the_first_row_at_or_after_a_position(lab: Lab) -> None:
         lab.split(*_at(7, 8_999))
     if lab.can(Ability.MANY_SPLITS) and lab.can(Ability.DISORDER):
         lab.split(*_at(5_000, 30_000, 1_000))
-    _expect_peeks(lab)
-
-
-@rule("TIME-3", witness=("a row to leave out", "a row", "an end"))
-def peek_steps_over_rows_without_a_usable_time(lab: Lab) -> None:
-    bad: list[int | None] = [IN_THE_YEAR_2200_MS]
-    bad += [None] * lab.can(Ability.MISSING_TIMES)
-    lab.split(*bad, BEGIN_MS, *bad, *bad, BEGIN_MS + SECOND_MS, *bad)
-    _expect_peeks(lab, badEventTime="ignore", futureEventTime="ignore")
+    enumerator, placed = _placed(lab, badEventTime="ignore", futureEventTime="ignore")
+    heads = _heads(lab, placed)
+    begins = {split: min(positions) for split, positions in placed.items() if positions}
+    ends = {split: max(positions) + 1 for split, positions in placed.items() if positions}
+    for step in range(1 + max(ends[split] - begins[split] for split in begins)):
+        asked = {split: min(begin + step, ends[split]) for split, begin in begins.items()}
+        answers = enumerator.peek(asked, lab.horizon)
+        for split, position in asked.items():
+            first = next((head for head in heads[split] if head.position >= position), None)
+            lab.expect(split in answers, f"peek() was asked for split {split!r} and answered only for others")
+            lab.expect(
+                answers[split] == first,
+                f"peek() of {split!r} at {position} says {_head(answers[split])}, but the first row to align by that a "
+                f"reader yields from there is {_head(first)}",
+            )
+            _witness(lab, placed[split], position, first)
 
 
 @rule("TIME-4", witness=("a time", "no row"))
@@ -120,26 +128,6 @@ def _heads(lab: Lab, placed: Mapping[SplitId, Mapping[int, Collection[str]]]) ->
         known = {at: [times[key] for key in keys if key in times] for at, keys in positions.items()}
         heads[split] = [Head(at, min(times_ms)) for at, times_ms in sorted(known.items()) if times_ms]
     return heads
-
-
-def _expect_peeks(lab: Lab, **options: str) -> None:
-    """Raise ConformanceError unless a peek at every position agrees with a read from there."""
-    enumerator, placed = _placed(lab, **options)
-    heads = _heads(lab, placed)
-    begins = {split: min(positions) for split, positions in placed.items() if positions}
-    ends = {split: max(positions) + 1 for split, positions in placed.items() if positions}
-    for step in range(1 + max(ends[split] - begins[split] for split in begins)):
-        asked = {split: min(begin + step, ends[split]) for split, begin in begins.items()}
-        answers = enumerator.peek(asked, lab.horizon)
-        for split, position in asked.items():
-            first = next((head for head in heads[split] if head.position >= position), None)
-            lab.expect(split in answers, f"peek() was asked for split {split!r} and answered only for others")
-            lab.expect(
-                answers[split] == first,
-                f"peek() of {split!r} at {position} says {_head(answers[split])}, but the first row to align by that a "
-                f"reader yields from there is {_head(first)}",
-            )
-            _witness(lab, placed[split], position, first)
 
 
 def _witness(lab: Lab, placed: Mapping[int, Collection[str]], position: int, first: Head | None) -> None:

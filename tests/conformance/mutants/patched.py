@@ -127,9 +127,9 @@ PATCHES = [
     + ("(row.event_time_ms + 3_600_000) * 1_000",),
     ("TIME-1", "peek is blind at holes", "says none", PEEKED)
     + ("next((h for h in self._heads(split, position, horizon) if h.position == position), None)",),
-    ("TIME-3", "a missing time is taken for 0", "peek() of 'split-0' at 0 says position 1", USABLE)
+    ("TIME-1", "a missing time is taken for 0", "peek() of 'split-0' at 0 says position 1", USABLE)
     + (f"if record.row.event_time_ms is None:\n            return 0\n        {USABLE}",),
-    ("TIME-3", "rows in the future are aligned", "at 0 says position 0 of +5490892800 s", "            horizon,\n")
+    ("TIME-1", "rows in the future are aligned", "at 0 says position 0 of +5490892800 s", "            horizon,\n")
     + ("            Horizon(),\n",),
     ("TIME-6", "lookup finds what is after the time", "of +0 s says position 1", AT_OR_AFTER)
     + (AT_OR_AFTER.replace(">=", ">"),),
