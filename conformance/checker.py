@@ -47,13 +47,9 @@ def check_connector(
     Failures of the connector raise nothing: see ``Report.raise_for_failures``.
     """
     exempt = checked_exemptions(exempt or {})
-    wanted = {rule_named(rule).id for rule in only}
-    rules = [rule for rule in rules_of(tiers) if not wanted or rule.id in wanted]
-    if not rules:
-        raise OptionError("there is nothing to check: no such rule is of these tiers")
     verdicts: list[Verdict] = []
     patience_s = PATIENCE_S
-    for rule in rules:
+    for rule in rules_of(tiers, only):
         verdict = judge(rule, harness, exempt=exempt.get(rule.id), patience_s=patience_s)
         patience_s = SHORT_PATIENCE_S if verdict.waited else patience_s
         on_verdict(verdict)

@@ -141,10 +141,18 @@ def all_rules() -> list[Rule]:
     return sorted(_RULES.values(), key=lambda member: member.order)
 
 
-def rules_of(tiers: Iterable[Tier]) -> list[Rule]:
-    """Return the rules of some tiers, in the order in which they are checked."""
-    wanted = set(tiers)
-    return sorted((member for member in all_rules() if member.tier in wanted), key=lambda member: member.turn)
+def rules_of(tiers: Iterable[Tier], only: Iterable[str] = ()) -> list[Rule]:
+    """Return the rules of some tiers, in the order in which they are checked.
+
+    only: ids of the wanted ones; none: all.
+
+    Raises OptionError for an unknown id, and if no rule is left.
+    """
+    wanted, named = set(tiers), {rule_named(name).id for name in only}
+    rules = [member for member in all_rules() if member.tier in wanted and (not named or member.id in named)]
+    if not rules:
+        raise OptionError("there is nothing to check: no such rule is of these tiers")
+    return sorted(rules, key=lambda member: member.turn)
 
 
 def tier_named(option: str, name: str) -> Tier:

@@ -1,14 +1,15 @@
-"""ALIGN: how far a batch reads, with any splits, budget, and rows from the future."""
+"""ALIGN: how far a batch reads, with any splits, budget, and rows from the future.  WHOLE: lives of a query."""
 
 from __future__ import annotations
 
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.index import SupportsHold
 from tidegate.conformance.abilities import Ability
+from tidegate.conformance.errors import SkippedError
 from tidegate.conformance.lab.judging import dropped
 from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS, SECOND_MS, Lab, after, said
 from tidegate.conformance.lab.query import Query
-from tidegate.conformance.rules import rule
+from tidegate.conformance.rules import Tier, rule
 from tidegate.conformance.scenario import Scenario
 from tidegate.enumerators.contract import SupportsCost
 from tidegate.sources.source import Source
@@ -22,6 +23,8 @@ _ALIGNED = {
     "maxOutOfOrderness": f"{_DISORDER_S} second",
     "idleTimeout": "1 second",
 }
+_SECONDS = 8.0  # of random lives
+_DRIFTS_S = (10, 1, 60, None)
 
 
 @rule("ALIGN-1", needs=(Ability.MANY_SPLITS,), witness=("a pause",))
@@ -93,3 +96,14 @@ def _write_a_backfill(lab: Lab) -> None:
         # Rows of one append share a position if rows have no positions of their own.
         append = split.append if lab.can(Ability.ROW_POSITIONS) else split.append_each
         append(*after(*seconds))
+
+
+@rule(
+    "WHOLE-1", tier=Tier.STATEFUL, witness=("a batch read again", "a crash after a commit", "a bounded run", "a pause")
+)
+def whatever_happens_every_row_comes_once_and_splits_stay_aligned(lab: Lab) -> None:
+    try:
+        from tidegate.conformance.machine import live_many_lives
+    except ModuleNotFoundError:
+        raise SkippedError("Hypothesis is not installed: pip install 'tidegate[conformance]'") from None
+    live_many_lives(lab, _DRIFTS_S, _SECONDS)

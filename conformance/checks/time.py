@@ -26,12 +26,12 @@ _MANY = 1_200
 @rule("TIME-1", witness=("a row", "an end", "a row to leave out"))
 def peek_finds_the_first_usable_row_at_or_after_a_position(lab: Lab) -> None:
     bad: list[int | None] = [IN_THE_YEAR_2200_MS, *([None] if lab.can(Ability.MISSING_TIMES) else [])]
-    split = lab.split(*bad, *_at(0, 1, 2_500), *bad, *bad, *_at(2_500, 60_000), *bad)
+    written = lab.split(*bad, *_at(0, 1, 2_500), *bad, *bad, *_at(2_500, 60_000), *bad)
     if lab.can(Ability.HOLES):
-        split.leave_hole()
-        split.leave_hole()
-        split.append_each(*_at(61_000))
-        split.leave_hole()
+        written.leave_hole()
+        written.leave_hole()
+        written.append_each(*_at(61_000))
+        written.leave_hole()
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*_at(7, 8_999))
     if lab.can(Ability.MANY_SPLITS) and lab.can(Ability.DISORDER):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tidegate.conformance.checker import check_connector
 from tidegate.conformance.harness import HarnessFactory
-from tidegate.conformance.rules import Rule, Tier, rule_named, rules_of, tier_named
+from tidegate.conformance.rules import Rule, Tier, rules_of, tier_named
 from tidegate.conformance.verdicts import Report, Status, Verdict, in_order, notes
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.jobs.arguments import parse_options
@@ -41,7 +41,7 @@ def check_conformance(name: str, *, tiers: Sequence[str], rules: Sequence[str], 
     Raises OptionError, one sentence, for names that do not exist and for contradictory arguments.  Ctrl-C shows what
     was found so far.
     """
-    wanted = _wanted(tiers, rules)
+    wanted = rules_of([tier_named("--tier", name) for name in tiers] or Tier, rules)
     exemptions = parse_options("--exempt", exempt, _EXEMPTION)
     harness = _harness(name)
     # Rules provoke planner warnings, which a logger without a handler would write between the verdicts.
@@ -85,16 +85,6 @@ def _show(report: Report) -> None:
     for line in notes(report):
         output.print(line)
     output.print(report.headline, style="bold green" if report.conforms else "bold red")
-
-
-def _wanted(tiers: Iterable[str], rules: Iterable[str]) -> list[Rule]:
-    """Return the wanted rules, in the order of checks.  Raises OptionError if there are none."""
-    of_tiers = rules_of([tier_named("--tier", name) for name in tiers] or Tier)
-    named = {rule_named(rule_id).id for rule_id in rules}
-    chosen = [rule for rule in of_tiers if not named or rule.id in named]
-    if not chosen:
-        raise OptionError("there is nothing to check: --tier and --rule leave no rule")
-    return chosen
 
 
 def _harness(name: str) -> HarnessFactory:

@@ -27,6 +27,7 @@ from tidegate.cli_options import (
     a_port,
     an_argument,
     an_option,
+    kafka_options,
 )
 from tidegate.errors import OptionError, TidegateError
 from tidegate.version import __version__
@@ -110,13 +111,7 @@ def preview(  # noqa: PLR0913 - parameters are options
     from tidegate.jobs.arguments import named_source, parse_span, span_text
     from tidegate.jobs.preview.terminal import show_preview
 
-    of_kafka = {
-        "--bootstrap-servers": bootstrap_servers,
-        "--topic": topic,
-        "--rows-per-batch": rows_per_batch,
-        "--kafka": kafka,
-        "--kafka-properties": kafka_properties,
-    }
+    of_kafka = kafka_options(bootstrap_servers, topic, kafka, kafka_properties) | {"--rows-per-batch": rows_per_batch}
     own = {"maxOffsetsPerTrigger": rows_per_batch, "maxDrift": span_text("--max-drift", max_drift)}
     source = named_source(path, of_kafka, own, option)
     spans = parse_span("--watermark-delay", watermark_delay), parse_span("--window", window)
@@ -163,12 +158,7 @@ def backfill(  # noqa: PLR0913 - parameters are options
         end=end,
         options=option,
         path=path,
-        of_kafka={
-            "--bootstrap-servers": bootstrap_servers,
-            "--topic": topic,
-            "--kafka": kafka,
-            "--kafka-properties": kafka_properties,
-        },
+        of_kafka=kafka_options(bootstrap_servers, topic, kafka, kafka_properties),
     )
     with _told_if_stopped(_GOES_ON):
         show_backfill(source, out, master)
@@ -199,12 +189,7 @@ def archive(
     """
     from tidegate.jobs.archive.run import run_archive
 
-    of_kafka = {
-        "--bootstrap-servers": bootstrap_servers,
-        "--topic": topic,
-        "--kafka": kafka,
-        "--kafka-properties": kafka_properties,
-    }
+    of_kafka = kafka_options(bootstrap_servers, topic, kafka, kafka_properties)
     with _told_if_stopped(_GOES_ON):
         run_archive(of_kafka, out, until=until, compact=compact, master=master)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -31,6 +32,13 @@ def an_argument(value: str, meaning: str, *, shown: str | bool = True) -> Any:
 def a_port(meaning: str, *, shown: str | bool = "any free one") -> Any:
     """Return the option of a port."""
     return typer.Option(metavar="PORT", min=1, max=65_535, show_default=shown, help=meaning)
+
+
+def kafka_options(
+    servers: str | None, topics: Sequence[str] | None, properties: Sequence[str] | None, file: Path | None
+) -> dict[str, Any]:
+    """Return the options for Kafka by their names; None: not given."""
+    return {"--bootstrap-servers": servers, "--topic": topics, "--kafka": properties, "--kafka-properties": file}
 
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, with times in milliseconds since 1970.")]

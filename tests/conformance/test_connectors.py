@@ -16,7 +16,7 @@ from harness import OutboxHarness
 from tests.conformance.harnesses import ArchivedHarness, KafkaHarness, S3Harness
 from tests.conformance.memory.reference import MemoryHarness
 from tidegate.conformance import ConnectorSuite, Tier, machine
-from tidegate.conformance.checks import whole
+from tidegate.conformance.checks import align
 
 LIVES = 3
 EVERYTHING = "ALL_RULES" in os.environ
@@ -35,7 +35,7 @@ def fails(rule):
 @pytest.fixture(autouse=True)
 def _few_lives(monkeypatch):
     if not EVERYTHING:
-        monkeypatch.setattr(whole, "_SECONDS", 0)
+        monkeypatch.setattr(align, "_SECONDS", 0)
         monkeypatch.setattr(machine, "_FEWEST_LIVES", LIVES)
 
 

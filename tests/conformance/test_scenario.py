@@ -10,7 +10,7 @@ from tests.conformance.mutants.mutant import sinful
 from tests.conformance.references import WITHOUT_INDEX
 from tidegate.conformance import machine
 from tidegate.conformance.checker import judge
-from tidegate.conformance.checks import whole
+from tidegate.conformance.checks import align
 from tidegate.conformance.errors import ConformanceError
 from tidegate.conformance.lab import query
 from tidegate.conformance.rules import rule_named
@@ -61,7 +61,7 @@ def test_without_an_index_the_last_row_may_stand_for_the_greatest_time(kind):
 
 @pytest.mark.parametrize("kind", WITHOUT_INDEX)
 def test_each_kind_of_connector_that_the_page_speaks_of_keeps_aligned_in_random_lives(kind, monkeypatch):
-    monkeypatch.setattr(whole, "_SECONDS", 0)
+    monkeypatch.setattr(align, "_SECONDS", 0)
     verdict = judge(rule_named("WHOLE-1"), WITHOUT_INDEX[kind])
     assert verdict.status is Status.PASSED, verdict.explained()
 

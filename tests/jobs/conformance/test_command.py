@@ -91,7 +91,7 @@ def test_an_exemption_is_given_with_its_reason(tidegate, here):
         ),
         (
             ("{here}:Sound", "--tier", "spark", "--rule", "READ-1"),
-            "there is nothing to check: --tier and --rule leave no rule",
+            "there is nothing to check: no such rule is of these tiers",
         ),
         (
             ("{here}:Sound", "--exempt", "READ-1"),
