@@ -145,15 +145,6 @@ def seen(splits, supplier=bounded, **positions):
     return generated
 
 
-def test_what_an_event_tells_is_not_read_again():
-    splits = Splits({"a": [10, 20, 30]})
-    wanted = SplitRange("a", 0, 3)
-    generated = begun(splits, lambda: [splits.event(bounded, wanted, SplitWatermark())])
-    generated.see({"a": 3}, "ab")
-    assert generated.combine({"a": SplitState.CAUGHT_UP}) == 26
-    assert splits.read_here == []
-
-
 def test_a_split_that_wakes_holds_back_the_others():
     splits = Splits({"a": [10, 40], "b": [5, 7, 30]})
     generated = seen(splits, a=1, b=1)
