@@ -3,9 +3,8 @@
 from contextlib import closing
 
 import pytest
-from botocore.exceptions import ClientError, ReadTimeoutError
 
-from tests.support.objects.own_client import OwnClient
+from tests.enumerators.s3.endpoints import Endpoint
 from tidegate.enumerators.s3.cleaning import cleaner as object_cleaner
 from tidegate.enumerators.s3.cleaning.cleaner import ObjectCleaner
 from tidegate.errors import ConnectorError, OptionError
@@ -13,27 +12,6 @@ from tidegate.readers.s3.address import S3Address
 from tidegate.readers.s3.store import ObjectStore
 
 KEYS = ["in/a.json", "in/dt=2026-11-21/ünï +%41&b.json"]
-
-
-class Endpoint(OwnClient):
-    """Lets others act before it deletes, refuses conditions, or loses answers."""
-
-    def __init__(self, client):
-        super().__init__(client)
-        self.before_delete = lambda: None
-        self.refuses = self.answers_lost = self.deletes = 0
-
-    def delete_object(self, **request):
-        self.before_delete()
-        self.deletes += 1
-        if self.refuses and "IfMatch" in request:
-            answer = {"Error": {"Code": "NotImplemented"}, "ResponseMetadata": {"HTTPStatusCode": 501}}
-            raise ClientError(answer, "DeleteObject")
-        answer = self._client.delete_object(**request)
-        if self.answers_lost:
-            self.answers_lost -= 1
-            raise ReadTimeoutError(endpoint_url="lost")
-        return answer
 
 
 @pytest.fixture
@@ -120,7 +98,7 @@ def test_without_etags_size_and_time_tell_versions_apart(bucket, endpoint, store
 
 
 def test_an_endpoint_that_does_not_know_conditions_is_told_without(bucket, endpoint, store):
-    endpoint.refuses = True
+    endpoint.conditions = "refused"
     cleaner = ObjectCleaner(store)
     for key in KEYS:
         assert cleaner.clean(store.find(key))

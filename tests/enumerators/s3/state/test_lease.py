@@ -9,8 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.enumerators.s3.state.endpoints import Endpoint
-from tests.enumerators.s3.state.leases import Rival, lease
+from tests.enumerators.s3.endpoints import Endpoint
 from tests.support.clocks import Clock
 from tests.support.waiting import await_that
 from tidegate.enumerators.folders.opening import open_folder
@@ -26,6 +25,23 @@ Lease(open_folder(sys.argv[1], S3ConnectionConfig()), lease_s=5).acquire("killed
 print("held", flush=True)
 sys.stdin.read()
 """
+
+
+class Rival(Clock):
+    """Lets others act while someone sleeps."""
+
+    def __init__(self, meanwhile):
+        super().__init__()
+        self.meanwhile = meanwhile
+
+    def sleep(self, seconds):
+        super().sleep(seconds)
+        self.meanwhile(self.now)
+
+
+def lease(folder, clock, lease_s=30.0):
+    """Return a lease that only a test renews."""
+    return Lease(folder, lease_s=lease_s, clocks=clock.clocks)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.enumerators.s3.state.endpoints import Endpoint
+from tests.enumerators.s3.endpoints import Endpoint
 from tests.support.clocks import Clock
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import Ledger
