@@ -1,8 +1,8 @@
 """Windows of many keys at once, in columns: SQL aggregates of tidegate's windows and triggers.
 
 The state is a table with a row for each key and open window.  What a trigger decides row by row is left to the rules
-for one key (``KeyRun``): keys with rows behind the end of a window, or with enough rows for a trigger that counts,
-windows with a time-out that have a timer due, and sums that are too large for Arrow.
+for one key (``KeyRun``): keys with rows behind the end of a window, or with enough rows for a trigger that counts and
+does not purge, windows with a time-out that have a timer due, and sums that are too large for Arrow.
 """
 
 from __future__ import annotations
@@ -175,7 +175,8 @@ class ColumnWindows:
             by_row[of_state[has_ended & np.isin(of_state, of_rows)]] = True
         places, starts, ends = places[is_open], starts[is_open], ends[is_open]
         table, of_table = self._with_pairs(state, of_state, rows, of_rows, (places, starts, ends), now_ms)
-        if self._firing.max_count and table.num_rows:
+        counts_all = self._firing.max_count > 0 and self._firing.purges and not merges
+        if self._firing.max_count and not counts_all and table.num_rows:
             groups = self._groups(table, of_table)
             counts = np.bincount(groups, weights=self._table.windows(table).states)
             by_row[of_table[counts[groups] >= self._firing.max_count]] = True
@@ -187,8 +188,12 @@ class ColumnWindows:
             behind = times <= max(watermark_ms - lateness, MIN_TIME) if watermark_ms < MAX_TIME else np.ones_like(taken)
             late = [*late, *self._by_key(_chosen(rows, ~taken & behind & ~by_row[of_rows]))]
         at_once = ~by_row[of_table]
-        merged = self._merged(_chosen(table, at_once), of_table[at_once], watermark_ms)
+        table, of_table = _chosen(table, at_once), of_table[at_once]
         outcome = outcome._replace(late=late)
+        if counts_all and table.num_rows:
+            counted, table, of_table = self._counted(table, of_table, watermark_ms)
+            outcome = outcome._replace(fired=[*outcome.fired, counted])
+        merged = self._merged(table, of_table, watermark_ms)
         if not by_row.any():
             return outcome._replace(state=merged)
         of_keys = outcome._replace(state=_chosen(state, by_row[of_state]))
@@ -246,6 +251,26 @@ class ColumnWindows:
             return numbers_of_sessions(codes, starts, ends)
         _, by_start = np.unique(starts, return_inverse=True)
         return np.unique(codes * (by_start.max() + 1) + by_start, return_inverse=True)[1]
+
+    def _counted(self, table: pa.Table, codes: Ints, watermark_ms: int) -> tuple[pa.Table, pa.Table, Ints]:
+        """Return windows as often as enough of their rows have come, then the table without these rows, and its codes.
+
+        A trigger that purges whenever it fires begins to count anew.
+        """
+        groups, counts, enough = self._groups(table, codes), self._table.windows(table).states, self._firing.max_count
+        order = np.argsort(groups, kind="stable")
+        begins = np.flatnonzero(np.diff(groups[order], prepend=-1))
+        sums, sizes = np.cumsum(counts[order]), np.diff(begins, append=len(order))
+        before, after = (
+            np.repeat(ends, sizes) for ends in (sums[begins] - counts[order[begins]], sums[begins + sizes - 1])
+        )
+        firings, is_counted = np.empty_like(groups), np.empty(len(groups), bool)
+        firings[order] = np.maximum(sums - before - 1, 0) // enough
+        is_counted[order] = firings[order] < (after - before) // enough
+        rest, of_rest = _chosen(table, ~is_counted), codes[~is_counted]
+        numbers = groups[is_counted] * (firings.max() + 1) + firings[is_counted]
+        _, by_firing = np.unique(numbers, return_inverse=True)
+        return self._merged(_chosen(table, is_counted), by_firing, watermark_ms), rest, of_rest
 
     def _merged(self, table: pa.Table, codes: Ints, watermark_ms: int) -> pa.Table:
         """Return one row for each key and window."""
