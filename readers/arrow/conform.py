@@ -21,27 +21,19 @@ from tidegate.readers.arrow.text_values import decimals, microseconds_of
 MOST_DIGITS = 38  # the maximum precision of a Spark decimal
 MOST_LEVELS = 64  # the maximum number of nested levels of a type in Arrow's messages
 
-_TYPES: Sequence[tuple[Callable[[pa.DataType], bool], pa.DataType]] = (
-    (kinds.is_uint8, pa.int16()),
-    (kinds.is_uint16, pa.int32()),
-    (kinds.is_uint32, pa.int64()),
-    (kinds.is_uint64, pa.decimal128(20, 0)),
-    (kinds.is_large_string, pa.string()),
-    (kinds.is_string_view, pa.string()),
-    (kinds.is_fixed_size_binary, pa.binary()),
-    (kinds.is_large_binary, pa.binary()),
-    (kinds.is_binary_view, pa.binary()),
-    (kinds.is_date, pa.date32()),
-)
-_SAME: Sequence[Callable[[pa.DataType], bool]] = (
-    kinds.is_boolean,
-    kinds.is_signed_integer,
-    kinds.is_float32,
-    kinds.is_float64,
-    kinds.is_string,
-    kinds.is_binary,
-    kinds.is_null,
-)
+_TYPES = {
+    **{kind: kind for kind in (pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())},
+    **{kind: kind for kind in (pa.string(), pa.binary(), pa.date32(), pa.null())},
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+    pa.date64(): pa.date32(),
+}
 _PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 _LISTS: Sequence[Callable[[pa.DataType], bool]] = (
     kinds.is_list,
@@ -70,20 +62,12 @@ def check_levels(schema: pa.Schema) -> None:
         level, inner = 0, [field.type]
         while inner:
             level += 1
-            inner = [inner_type for kind in inner for inner_type in _inner_types(kind)]
+            inner = [kind.field(index).type for kind in inner for index in range(kind.num_fields)]
         if level > MOST_LEVELS:
             raise OptionError(
                 f"the column {field.name!r} is nested {level} levels deep, and Spark can get at most {MOST_LEVELS}: "
                 "give a schema without it"
             )
-
-
-def _inner_types(kind: pa.DataType) -> list[pa.DataType]:
-    if kinds.is_struct(kind):
-        return [field.type for field in kind]
-    if kinds.is_map(kind):
-        return [pa.struct([kind.key_field, kind.item_field])]
-    return [kind.value_type] if any(is_kind(kind) for is_kind in _LISTS) else []
 
 
 def _spark_fields(fields: Sequence[pa.Field], parent: str) -> list[pa.Field]:
@@ -98,8 +82,7 @@ def _spark_fields(fields: Sequence[pa.Field], parent: str) -> list[pa.Field]:
 
 def _spark_type(kind: pa.DataType, path: str) -> pa.DataType:
     kind = plain_type(kind)
-    simple = kind if any(is_kind(kind) for is_kind in _SAME) else None
-    simple = next((wanted for is_kind, wanted in _TYPES if is_kind(kind)), simple)
+    simple = pa.binary() if kinds.is_fixed_size_binary(kind) else _TYPES.get(kind)
     if simple is not None:
         return simple
     if kinds.is_timestamp(kind):

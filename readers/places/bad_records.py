@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from io import BytesIO
 
 from tidegate.readers.bad_record_files import BadRecordFiles
 from tidegate.readers.places.place import Place
-from tidegate.readers.s3.config import S3ConnectionConfig
 
 _TRIAL = "_writable"  # Spark's readers leave out files whose names begin with "_"
 
 
-@dataclass(frozen=True, slots=True)
-class BadRecordFolder:
-    """A folder or a bucket for bad records.  Picklable; it opens nothing before the first write."""
-
-    location: str
-    connection: S3ConnectionConfig
+class BadRecordFolder(Place):
+    """A folder or a bucket for bad records."""
 
     def files(self, name: str) -> BadRecordFiles:
         """Return the files whose names begin with ``name``."""
@@ -28,7 +22,7 @@ class BadRecordFolder:
 
         Raises ConnectorError or OptionError if the location cannot be written, and DeadlineError if it does not answer.
         """
-        Place(self.location, self.connection).put(name, BytesIO(data), noun="bad records")
+        self.put(name, BytesIO(data), noun="bad records")
 
     def check(self) -> None:
         """Raise the errors of ``write`` if nothing can be written here.  Called on the driver, before a query begins.
@@ -36,4 +30,4 @@ class BadRecordFolder:
         Makes the folder if there is none.  In a bucket, an empty object stays, since the role may lack the right to
         delete it.
         """
-        Place(self.location, self.connection).put(_TRIAL, BytesIO(), noun="bad records", keep=False)
+        self.put(_TRIAL, BytesIO(), noun="bad records", keep=False)
