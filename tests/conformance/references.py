@@ -133,21 +133,12 @@ class PlacedReader(MemoryReader):
             yield batch.append_column(POSITION, pa.array(positions, POSITION.type))
 
 
-class ReadingEnumerator(PeekingEnumerator):
-    """Peeks through the reader, as the page on connectors shows it."""
+class ReadingEnumerator(ReaderPeek, PeekingEnumerator):
+    """Peeks through the reader, which the page on connectors has as a part."""
 
     def __init__(self, source, state):
-        super().__init__(source, state)
-        self._peek = ReaderPeek(PlacedReader(source), self._peeked_heads, self.extents)
-
-    def peek(self, positions, horizon):
-        return self._peek.peek(positions, horizon)
-
-    def held(self, ranges, horizon):
-        return self._peek.held(ranges, horizon)
-
-    def latest(self, ends, horizon):
-        return self._peek.latest(ends, horizon)
+        PeekingEnumerator.__init__(self, source, state)
+        ReaderPeek.__init__(self, PlacedReader(source), self._peeked_heads, self.extents)
 
     def _peeked_heads(self, batch, horizon):
         for row in batch.to_pylist():

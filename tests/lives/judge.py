@@ -65,7 +65,7 @@ class Judge:
 
     def begin_run(self, *, bounded: bool) -> None:
         self.is_bounded, self.targets = bounded, None
-        self.begun_at_s = self.present.clock.now_s
+        self.begun_at_s = self.present.clock.now
 
     @property
     def where(self) -> str:
@@ -159,7 +159,7 @@ class Judge:
 
     def hears(self, other: Judge, start: dict) -> bool:
         """Return whether this query must take another one into account."""
-        now_s = self.present.clock.now_s
+        now_s = self.present.clock.now
         if now_s - other.renewed_at_s <= LEASE_S:
             return True
         return now_s - self.begun_at_s <= LEASE_S and other.id in start.get("group", {}).get("peers", [])
@@ -293,7 +293,7 @@ class Judge:
             assert report["lateRows"] == late, f"{late} rows are late, and {report['lateRows']} are said to be"
 
     def judge_idle(self, start: dict, end: dict, views: dict[str, View], enumerator: Enumerator) -> None:
-        now_s = self.present.clock.now_s
+        now_s = self.present.clock.now
         for split in end.get("idle", []):
             if split not in views:
                 continue
@@ -363,7 +363,7 @@ class Judge:
             promise.backlog &= bool(left)
             promise.holding &= bool(left) or keeps
             if end["positions"][split] > v.position:
-                self.read_at_s[split] = self.present.clock.now_s
+                self.read_at_s[split] = self.present.clock.now
 
     def read(self, planned: list[Row] | None, got: list[Row]) -> None:
         """Judge that a batch has the rows that were planned, whenever it is read."""

@@ -42,6 +42,7 @@ WEIGHTS = {
     "away": 2,
     "adjust": 1,
 }
+OF_A_SPLIT = {"transact": Transact, "vanish": Vanish, "away": Away}
 
 
 def options_of(rng: Random) -> Options:
@@ -119,7 +120,7 @@ class _Maker:
         split = rng.choice(sorted(self.greatest))
         member = rng.randrange(self.options.members)
         (what,) = rng.choices([*WEIGHTS], [*WEIGHTS.values()])
-        steps: object = getattr(self, what)(split, member)
+        steps: object = OF_A_SPLIT[what](split) if what in OF_A_SPLIT else getattr(self, what)(split, member)
         return steps if isinstance(steps, list) else [steps]
 
     def batches(self, split: str, member: int) -> object:
@@ -159,15 +160,6 @@ class _Maker:
 
     def elect(self, split: str, member: int) -> object:
         return Elect(split, self.rng.choice([1, 1, 3, 10]), self.records(split, 6))
-
-    def transact(self, split: str, member: int) -> object:
-        return Transact(split)
-
-    def vanish(self, split: str, member: int) -> object:
-        return Vanish(split)
-
-    def away(self, split: str, member: int) -> object:
-        return Away(split)
 
     def adjust(self, split: str, member: int) -> object:
         return Pass(0.0, self.rng.choice([-3.0, -100.0] if self.options.future == "hold" else [20.0]))

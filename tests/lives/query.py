@@ -12,7 +12,6 @@ from tests.lives.judge import Judge
 from tests.lives.source import Row, source_of
 from tests.lives.world import LEASE_S, WALL_MS, Batches, Crash, Elect, Meanwhile, Pass, Present, Recreate, Trim, World
 from tidegate.alignment.budget import Budget
-from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.sources.bridge import Driver, coordinator_of
@@ -54,19 +53,14 @@ class Query:
         self.rows: list[Row] | None = None  # of the batch that was logged last, as it was planned
         self.run = self.group = None
 
-    @property
-    def clocks(self) -> Clocks:
-        clock = self.present.clock
-        return Clocks(clock.monotonic, clock.wall, clock.sleep)
-
     def start(self) -> None:
         """Begin a run, and repeat a batch that is not committed."""
         options = self.present.options
         self.source = source_of(self.present, self.member)
         if self.notes is not None:
-            self.group = GroupFolder(self.notes, options.drift_ms, lease_s=LEASE_S, clocks=self.clocks)
+            self.group = GroupFolder(self.notes, options.drift_ms, lease_s=LEASE_S, clocks=self.present.clock.clocks)
         driver = Driver(1 + len(self.offsets) % 4, "lives")
-        self.run = coordinator_of(self.source, driver, self.group, clocks=self.clocks)
+        self.run = coordinator_of(self.source, driver, self.group, clocks=self.present.clock.clocks)
         self.judge.begin_run(bounded=self.bounded)
         if self.bounded:
             self.run.bound_run()
@@ -130,7 +124,7 @@ class Query:
             return
         source = source_of(present, self.member)
         source._frozen = dict(said)
-        again = coordinator_of(source, Driver(2, "lives"), clocks=self.clocks)
+        again = coordinator_of(source, Driver(2, "lives"), clocks=self.present.clock.clocks)
         other, end = again.latest_offset(start, Budget(rows=present.options.rows)), json.loads(planned)
         if other.get("idle") == end.get("idle"):  # the timers of idleness begin anew
             assert other == end, f"a restart plans {other}, and not {end}"
@@ -150,7 +144,7 @@ class Query:
     def renew(self) -> None:
         if self.run is not None and self.group is not None and self.group._joined:
             self.group.renew()
-            self.judge.renewed_at_s = self.present.clock.now_s
+            self.judge.renewed_at_s = self.present.clock.now
 
 
 class Life:

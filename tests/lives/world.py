@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tests.support import clocks
+
 WALL_MS = 100_000_000
 NEVER = -(10**18)
 MOST_SLEEPS = 20_000
@@ -191,24 +193,18 @@ class Log:
         return len(self.records) if self.stable is None else self.stable
 
 
-class Clock:
-    """Clocks that go on only with steps, or when someone sleeps."""
+class Clock(clocks.Clock):
+    """Clocks that go on only with steps, or when someone sleeps; ``adjusted_s``: of the wall clock."""
 
-    def __init__(self) -> None:
-        self.now_s, self.adjusted_s, self.sleeps = 0.0, 0.0, 0
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    def wall(self) -> float:
-        return WALL_MS / 1000 + self.now_s + self.adjusted_s
+    begin_s = WALL_MS / 1000
+    sleeps = 0
 
     @property
     def wall_ms(self) -> int:
         return int(self.wall() * 1000)
 
     def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
+        super().sleep(seconds)
         self.sleeps += 1
         assert self.sleeps < MOST_SLEEPS, "a plan waits for ever"
 
@@ -243,7 +239,7 @@ class Present:
             case Append(split, records):
                 log = self.logs.setdefault(split, Log())
                 log.records += records
-                log.grown_at_s = clock.now_s
+                log.grown_at_s = clock.now
             case Recreate() | Elect() if step.split in self.logs:
                 self.put_in_place(step)
             case Trim(split, count) if split in self.logs:
@@ -252,14 +248,14 @@ class Present:
             case Transact(split) if split in self.logs:
                 log = self.logs[split]
                 if log.end < len(log.records):
-                    log.grown_at_s = clock.now_s
+                    log.grown_at_s = clock.now
                 log.stable = len(log.records) if log.stable is None else None
             case Vanish(split) if split in self.logs:
                 self.vanished ^= {split}
             case Away(split) if split in self.logs:
                 self.logs[split].is_away ^= True
             case Pass(seconds, wall_s):
-                clock.now_s += seconds
+                clock.now += seconds
                 clock.adjusted_s += wall_s
             case Meanwhile(within):
                 self.meanwhile.append(within)
@@ -270,7 +266,7 @@ class Present:
         """Let a split hold other records, from its beginning or from a position on."""
         self.incarnations += 1
         before, kept = self.logs[step.split], 0
-        log = Log(self.incarnations, records=[*step.records], grown_at_s=self.clock.now_s)
+        log = Log(self.incarnations, records=[*step.records], grown_at_s=self.clock.now)
         if isinstance(step, Elect):
             kept = max(before.begin, len(before.records) - step.lost)
             log.begin, log.is_away, log.records[:0] = before.begin, before.is_away, before.records[:kept]

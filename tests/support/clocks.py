@@ -10,6 +10,9 @@ WALL = 1_700_000_000.0  # what the wall clock of a test begins with
 class Clock:
     """Seconds that pass only when someone sleeps."""
 
+    begin_s = WALL
+    adjusted_s = 0.0
+
     def __init__(self, now=0.0):
         self.now = now
 
@@ -19,9 +22,12 @@ class Clock:
     def sleep(self, seconds):
         self.now += seconds
 
+    def wall(self):
+        return self.begin_s + self.now + self.adjusted_s
+
     @property
     def clocks(self):
-        return Clocks(self, lambda: WALL + self.now, self.sleep)
+        return Clocks(self, self.wall, self.sleep)
 
 
 def most_in_a_second(times_s):

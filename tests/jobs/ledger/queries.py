@@ -2,14 +2,12 @@
 
 import json
 from collections import Counter
-from contextlib import closing
 from datetime import timedelta
 
 from tests.jobs.checkpoints import write_log
+from tests.support.coordinators import coordinating
 from tidegate import S3Source, WatermarkStrategy
-from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
-from tidegate.enumerators.planning.settings import CoordinatorSettings
 
 
 class Query:
@@ -25,15 +23,14 @@ class Query:
             path=bucket.path,
             state_location=str(self.state_folder),
             event_time="column:at",
+            watermarks=strategy,
             **bucket.connection,
         )
-        self.settings = CoordinatorSettings(strategy, discovery_interval_s=0)
         self.offset, self.number, self.delivered = INITIAL_OFFSET, 0, Counter()
 
     def run(self, batches=100, *, commits=True):
         """Run some batches; without ``commits`` the last batch is planned but not written."""
-        planner = SourceCoordinator("s3", self.source.enumerator, self.settings, cores=1)
-        with closing(planner):
+        with coordinating(self.source, discovery_interval_s=0) as planner:
             for left in range(batches, 0, -1):
                 end = json.loads(json.dumps(planner.latest_offset(self.offset)))
                 if end == self.offset:
