@@ -1,7 +1,5 @@
 """The harnesses of tidegate's own connectors: a topic of a real broker, objects of a real endpoint."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

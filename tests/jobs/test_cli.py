@@ -9,7 +9,7 @@ from importlib import metadata
 import pytest
 
 from tests.support.command import TIDEGATE, finish, started
-from tests.support.streams import NOON, new_topic
+from tests.support.streams import NOON, new_topic, start
 from tidegate.jobs.follow import follow
 from tidegate.jobs.session import cause
 
@@ -80,9 +80,8 @@ def test_a_source_that_fails_inside_spark_is_named_by_its_own_sentence(spark, ka
         .option("subscribe", "no-such-topic")
         .load()
     )
-    query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
     with pytest.raises(Exception, match="no-such-topic") as failure:
-        list(follow(query.start()))
+        list(follow(start(frame, tmp_path, "noop", availableNow=True)))
     error = cause(failure.value)
     assert str(error).startswith(f"topic 'no-such-topic' does not exist at {kafka.bootstrap_servers}")
     assert type(error).__name__ == "ConnectorError"

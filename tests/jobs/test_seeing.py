@@ -3,7 +3,6 @@
 import logging
 import re
 import signal
-import socket
 import subprocess
 import threading
 import urllib.request
@@ -18,6 +17,7 @@ from tests.support.streams import HOUR, NOON, even_times, kafka_source, new_topi
 from tidegate import OptionError, WatermarkStrategy
 from tidegate.jobs.watch.page import live_page
 from tidegate.jobs.watch.sources import live_sources
+from tidegate.servers.server import free_ports
 
 
 def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_path, caplog):
@@ -101,8 +101,7 @@ def catches(process, number):
 
 @pytest.mark.slow
 def test_the_page_of_watch_is_served_until_it_is_told_to_end(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     with started("watch", "--html", "--port", port, env={"PATH": "/usr/bin", "TMPDIR": str(tmp_path)}) as process:
         assert process.stdout.readline() == f"http://127.0.0.1:{port}/ shows your queries; Ctrl-C ends it\n"
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as page:

@@ -176,7 +176,6 @@ class Log:
 
     incarnation: changes when the topic is created anew, or records are taken back.
     cuts: for each incarnation, the first position that may hold another record than in the one before.
-    lost: for each member, the positions that are gone before it committed them.
     """
 
     incarnation: int = 0

@@ -37,12 +37,10 @@ def test_nothing_is_left_when_the_parent_is_ended_by(server, sig, tmp_path):
         text=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     ) as parent:
-        assert parent.stdout is not None
         address, pid = parent.stdout.readline().removeprefix("http://").split()
         assert not is_free(address)
         assert list(tmp_path.iterdir())
         parent.send_signal(sig)
-        assert parent.stdin is not None
         parent.stdin.close()  # Python sees a signal that comes just before a read only when the read returns
         assert parent.wait(PATIENCE_S) == -sig
         await_that(lambda: is_gone(int(pid)))

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 import tidegate
 from tests.sources.memory import SCHEMA, MemoryEnumerator, MemorySource, append
-from tests.support.streams import running
+from tests.support.streams import running, start
 from tests.support.waiting import await_that
 from tidegate import WatermarkStrategy
 from tidegate.alignment.budget import Budget
@@ -42,16 +42,9 @@ def test_a_row_with_nothing_but_the_watermark_moves_spark_s_while_no_data_comes(
     append(path, a=[0, 1000, 2000], b=[0, 500])
     watermarks = WatermarkStrategy().with_idleness(timedelta(seconds=1))
     source = MemorySource(path=path, include_source_watermark=True, watermark_rows=True, watermarks=watermarks)
-    rows = source.read_stream(spark)
-    query = (
-        tidegate.with_source_watermark(rows)
-        .dropDuplicatesWithinWatermark(["split", "position"])
-        .writeStream.format("memory")
-        .queryName("kept")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .start()
-    )
-    with running(query):
+    marked = tidegate.with_source_watermark(source.read_stream(spark))
+    once = marked.dropDuplicatesWithinWatermark(["split", "position"])
+    with running(start(once, tmp_path / "checkpoint", "memory", name="kept")) as query:
         # If both splits are idle, the watermark is that of the faster one; Spark's watermark is 1 ms less.
         until = "1970-01-01T00:00:01.998Z"
         while not any(progress.eventTime.get("watermark") == until for progress in query.recentProgress):
@@ -277,13 +270,7 @@ def test_batches_size_themselves_by_what_spark_s_listener_tells(spark, path, tmp
     monkeypatch.setattr("tidegate.sources.progress.batches.batch_note", tell)
     append(path, sized=range(10_000))
     source = MemorySource(path=path, target_batch_duration=timedelta(seconds=100))
-    query = (
-        source.read_stream(spark)
-        .writeStream.foreachBatch(write)
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .start()
-    )
-    with running(query):
+    with running(start(source.read_stream(spark), tmp_path / "checkpoint", write)) as query:
         await_that(lambda: len(sizes) >= 3 and len(told) >= 2, state=lambda: (sizes, told))
         progress = query.recentProgress
     assert sizes[2] < sizes[0] <= 1000

@@ -62,8 +62,15 @@ def available_now(frame, checkpoint, on_batch=None):
     return Run(query, {number: rows for number, rows in batches.items() if rows})
 
 
-def start(frame, checkpoint, on_batch, **trigger):
-    writer = frame.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(checkpoint))
+def start(frame, checkpoint, sink, *, name=None, **trigger):
+    """Start a query, and return it.
+
+    sink: is called with each batch; or the format of a sink.
+    name: of the query, and of the table that the sink ``memory`` makes.
+    """
+    writer = frame.writeStream.option("checkpointLocation", str(checkpoint))
+    writer = writer.foreachBatch(sink) if callable(sink) else writer.format(sink)
+    writer = writer if name is None else writer.queryName(name)
     return (writer.trigger(**trigger) if trigger else writer).start()
 
 

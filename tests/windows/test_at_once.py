@@ -1,7 +1,5 @@
 """Rows that are handed over together give the same results as one by one."""
 
-from __future__ import annotations
-
 import math
 from datetime import timedelta
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Flink's own answers to 500 random traces, recorded by ``python -m tests.windows.flink --record``."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from tests.windows.flink import differences, recorded

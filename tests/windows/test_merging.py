@@ -1,7 +1,5 @@
 """Assigners that merge windows in their own way, as a MergingWindowAssigner of Flink does."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from functools import reduce
 

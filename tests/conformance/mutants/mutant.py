@@ -1,7 +1,5 @@
 """A connector with one sin, and the rule that must find it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 

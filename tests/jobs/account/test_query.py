@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as f
 
 import tidegate
-from tests.support.streams import HOUR, MINUTE, NOON, append, even_times, finish, kafka_source, new_topic
+from tests.support.streams import HOUR, MINUTE, NOON, append, even_times, finish, kafka_source, new_topic, start
 from tidegate.jobs.account.account import NO_ROWS, Figure
 from tidegate.windows import TumblingEventTimeWindows
 
@@ -27,8 +27,7 @@ def told(tmp_path):
     """Run a query over all that there is, and return its account."""
 
     def run(rows, *, checkpoint=tmp_path, sink="noop"):
-        writer = rows.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-        query = (writer.format(sink) if isinstance(sink, str) else writer.foreachBatch(sink)).start()
+        query = start(rows, checkpoint, sink, availableNow=True)
         finish(query)
         return tidegate.account(query)
 
@@ -115,8 +114,7 @@ def test_batches_that_spark_has_forgotten_are_missing_whatever_its_setting_is_no
     before = spark.conf.get(KEPT)
     try:
         spark.conf.set(KEPT, "3")
-        writer = rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
-        query = writer.trigger(availableNow=True).start()
+        query = start(rows, checkpoint, "noop", availableNow=True)
         finish(query)
     finally:
         spark.conf.set(KEPT, before)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import nullcontext
 from itertools import pairwise
 
 import pytest
@@ -12,6 +13,7 @@ from tests.jobs.checkpoints import log_batch
 from tests.support.command import await_while_running, descendants, finish, started
 from tests.support.streams import HOUR, NOON, even_times, every, new_topic
 from tidegate.errors import OptionError
+from tidegate.jobs.backfill import run as backfill_run
 from tidegate.jobs.backfill.output import Output
 from tidegate.jobs.backfill.run import backfill
 from tidegate.jobs.backfill.source import binding
@@ -51,7 +53,7 @@ def kill_java_of(process):
     os.kill(java, signal.SIGKILL)
 
 
-def test_killed_and_stopped_midway_it_goes_on(kafka, goes_on, tmp_path):
+def test_killed_and_stopped_midway_it_goes_on(kafka, spark, tidegate, tmp_path, monkeypatch):
     """Every record is written once, and no batch overlaps another in event time.
 
     Only the command's Spark is killed here.  ``tests/sources/test_kills.py`` kills drivers with all their processes.
@@ -73,7 +75,10 @@ def test_killed_and_stopped_midway_it_goes_on(kafka, goes_on, tmp_path):
         assert code == 128 + signal.SIGTERM
         assert "stopped; the same command continues from here" in errors
         assert "Traceback" not in errors
-    output, again = goes_on(*command)
+    monkeypatch.setattr(backfill_run, "spark_session", lambda *_: nullcontext(spark))
+    (code, output, shown), (code_again, again, _) = (tidegate(*command) for _ in range(2))
+    assert (code, code_again) == (0, 0), shown
+    assert "100 %" in shown
     assert f"{sum(COUNTS):,} in all" in output
     assert " ".join(output.splitlines()[-1].split()) == "account late rows 0, complete"
     assert f"nothing new  {sum(COUNTS):,} rows" in again

@@ -20,6 +20,7 @@ from tests.support.streams import (
     milliseconds,
     new_topic,
     running,
+    start,
 )
 from tidegate import WatermarkStrategy
 from tidegate.jobs.account import of_checkpoint
@@ -48,17 +49,9 @@ def test_a_windowed_count_over_skewed_history_loses_no_row(spark, kafka, tmp_pat
     early, late = even_times(NOON, NOON + 24 * HOUR, 10_000), even_times(NOON + 22 * HOUR, NOON + 24 * HOUR, 1_000)
     topic = new_topic(kafka, early, early, early, late)
     source = kafka_source(kafka, topic, **aligned(180, max_offsets_per_trigger=5_000))
-    query = (
-        source.read_stream(spark)
-        .withWatermark("timestamp", "1 minute")
-        .groupBy(window("timestamp", "5 minutes"))
-        .count()
-        .writeStream.format("memory")
-        .queryName("skewed")
-        .option("checkpointLocation", str(tmp_path))
-        .trigger(availableNow=True)
-        .start()
-    )
+    marked = source.read_stream(spark).withWatermark("timestamp", "1 minute")
+    counts = marked.groupBy(window("timestamp", "5 minutes")).count()
+    query = start(counts, tmp_path, "memory", name="skewed", availableNow=True)
     finish(query)
     counted = {milliseconds(row["window"].start): row["count"] for row in spark.table("skewed").collect()}
     times = np.concatenate([early, early, early, late])
@@ -91,27 +84,13 @@ def test_at_the_live_edge_a_producer_that_trails_by_more_than_the_drift_loses_no
     """The README's rule: a delay of out-of-orderness plus max drift."""
     topic = new_topic(kafka, [NOON], [NOON])
     watermarks = aligned(10)["watermarks"].with_idleness(timedelta(hours=1))  # longer than any delay of a slow machine
-    query = (
-        kafka_source(kafka, topic, starting_offsets="earliest", watermarks=watermarks)
-        .read_stream(spark)
-        .withWatermark("timestamp", "11 minutes")
-        .groupBy(window("timestamp", "1 minute"))
-        .count()
-        .writeStream.format("noop")
-        .outputMode("append")
-        .option("checkpointLocation", str(tmp_path))
-        .start()
-    )
-    with running(query):
+    source = kafka_source(kafka, topic, starting_offsets="earliest", watermarks=watermarks)
+    marked = source.read_stream(spark).withWatermark("timestamp", "11 minutes")
+    with running(start(marked.groupBy(window("timestamp", "1 minute")).count(), tmp_path, "noop")) as query:
         for begin in (NOON, NOON + 30 * MINUTE):
             for partition in (0, 1):  # the second is half an hour behind whenever the first has been read
                 append(kafka, topic, {partition: even_times(begin, begin + 30 * MINUTE, 60)})
                 query.processAllAvailable()
-        awaited(query, lambda: sum(p.numInputRows for p in query.recentProgress) == 2 + 2 * 120)
+        while sum(p.numInputRows for p in query.recentProgress) != 2 + 2 * 120:  # the time limit ends it in vain
+            query.processAllAvailable()
         assert dropped(query) == 0
-
-
-def awaited(query, condition):
-    """Process all rows until the condition holds; the test's own time limit ends a wait in vain."""
-    while not condition():
-        query.processAllAvailable()

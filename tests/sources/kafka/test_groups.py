@@ -48,13 +48,7 @@ def test_a_join_of_two_topics_that_are_hours_apart_loses_no_match_and_keeps_litt
     apart = "interval 1 minute"
     within = f"l.partition = r.partition and l.timestamp between r.timestamp - {apart} and r.timestamp + {apart}"
     joined = frames[0].join(frames[1], expr(within)).select(expr("l.timestamp as at"), expr("r.timestamp as other"))
-    query = (
-        joined.writeStream.format("memory")
-        .queryName("matches")
-        .option("checkpointLocation", str(tmp_path))
-        .trigger(availableNow=True)
-        .start()
-    )
+    query = start(joined, tmp_path, "memory", name="matches", availableNow=True)
     finish(query)
     matches = sorted((milliseconds(r["at"]), milliseconds(r["other"])) for r in spark.table("matches").collect())
     expected = sorted((int(a), int(b)) for a in left_times for b in right_times if abs(a - b) <= MINUTE)

@@ -26,8 +26,25 @@ def hourly(hours, rows=10):
     return {hour: [(hour * rows + n, NOON + hour * HOUR + n * (HOUR // rows)) for n in range(rows)] for hour in hours}
 
 
+def fill(bucket, hours):
+    """Write such an object for each of the first hours."""
+    for hour, rows in hourly(range(hours)).items():
+        bucket.put_rows(f"{hour}.parquet", rows)
+
+
 def ids(run):
     return sorted(row["id"] for row in run.all_rows)
+
+
+@pytest.fixture
+def read(spark, source, tmp_path):
+    """Let a query of some name read all that there is, and return the ids of the rows; ``then``: after each batch."""
+
+    def run(name, then=None, **fields):
+        common = {"event_time": "column:at", "watermarks": aligned(), "state_location": str(tmp_path / f"{name}-state")}
+        return ids(available_now(source(**common, **fields).read_stream(spark).select("id"), tmp_path / name, then))
+
+    return run
 
 
 def test_objects_are_read_once_in_the_order_of_their_event_times_whatever_their_names(spark, bucket, source, tmp_path):
@@ -46,62 +63,43 @@ def test_objects_are_read_once_in_the_order_of_their_event_times_whatever_their_
     assert f"<h2>{bucket.path}</h2>" in page
 
 
-def test_an_object_that_is_gone_ends_the_query_or_is_skipped(spark, bucket, source, tmp_path):
-    for hour, rows in hourly(range(4)).items():
-        bucket.put_rows(f"{hour}.parquet", rows)
-    once = {"event_time": "column:at", "watermarks": aligned()}
+def test_an_object_that_is_gone_ends_the_query_or_is_skipped(bucket, read):
+    fill(bucket, 4)
 
     def delete(batch):
         if batch == 0:
             bucket.delete("3.parquet")
 
     with pytest.raises(Exception, match=r"in/3.parquet"):
-        available_now(source(**once).read_stream(spark).select("id"), tmp_path / "checkpoint", delete)
-    skipping = source(ignore_missing_files=True, **once).read_stream(spark).select("id")
-    assert ids(available_now(skipping, tmp_path / "checkpoint")) == []
+        read("once", delete)
+    assert read("once", ignore_missing_files=True) == []
 
 
-def test_an_object_that_is_overwritten_while_it_waits_ends_the_query_or_is_read_in_its_new_version(
-    spark, bucket, source, tmp_path
-):
+def test_an_object_that_is_overwritten_while_it_waits_ends_the_query_or_is_read_in_its_new_version(bucket, read):
     new = [(100, NOON + 3 * HOUR), (101, NOON + 3 * HOUR)]
 
     def overwrite(batch):
         if batch == 0:
             bucket.put_rows("1.parquet", new)
 
-    def run(name, then=None, **fields):
-        common = {"event_time": "column:at", "watermarks": aligned(), "state_location": str(tmp_path / f"{name}-state")}
-        frame = source(**common, **fields).read_stream(spark).select("id")
-        return ids(available_now(frame, tmp_path / name, then))
-
-    def refill():
-        for hour, rows in hourly(range(2)).items():
-            bucket.put_rows(f"{hour}.parquet", rows)
-
-    refill()
+    fill(bucket, 2)
     with pytest.raises(Exception, match=r"in/1.parquet was overwritten .* set allowOverwrites to true"):
-        run("strict", overwrite, ignore_missing_files=True)
-    refill()
-    assert run("allowed", overwrite, allow_overwrites=True) == list(range(10))
-    assert run("allowed", allow_overwrites=True) == [100, 101]
+        read("strict", overwrite, ignore_missing_files=True)
+    fill(bucket, 2)
+    assert read("allowed", overwrite, allow_overwrites=True) == list(range(10))
+    assert read("allowed", allow_overwrites=True) == [100, 101]
 
 
-def test_objects_are_archived_when_they_are_read_and_a_version_that_came_later_stays(spark, bucket, source, tmp_path):
-    def run(then=None, **fields):
-        frame = source(event_time="column:at", watermarks=aligned(), **fields).read_stream(spark).select("id")
-        return ids(available_now(frame, tmp_path / "checkpoint", then))
-
+def test_objects_are_archived_when_they_are_read_and_a_version_that_came_later_stays(bucket, read):
     def overwrite(batch):
         if batch == 0:  # the batch has read it, and is not committed yet
             bucket.put_rows("kept.parquet", [(100, NOON)])
 
     bucket.put_rows("kept.parquet", [(99, NOON)])
-    for hour, rows in hourly(range(2)).items():
-        bucket.put_rows(f"{hour}.parquet", rows)
+    fill(bucket, 2)
     archive = {"clean_source": "Archive", "source_archive_dir": f"s3://{bucket.name}/old"}
-    assert run(overwrite, **archive) == [*range(20), 99]
-    assert run(**archive) == []  # cleans the objects for which the first run had no time
+    assert read("archiving", overwrite, **archive) == [*range(20), 99]
+    assert read("archiving", **archive) == []  # cleans the objects for which the first run had no time
     await_that(lambda: bucket.keys("in/") == ["in/kept.parquet"])
     assert bucket.keys("old/") == ["old/in/0.parquet", "old/in/1.parquet"]
 
@@ -115,8 +113,7 @@ def test_a_stream_needs_a_place_for_what_it_discovers(spark, bucket, source, tmp
 
 
 def test_the_watermark_is_that_of_the_least_unread_time(spark, bucket, source, tmp_path):
-    for hour, rows in hourly(range(5)).items():
-        bucket.put_rows(f"{hour}.parquet", rows)
+    fill(bucket, 5)
     strategy = aligned(timedelta(hours=1), timedelta(minutes=5))
     frame = source(event_time="column:at", watermarks=strategy, include_source_watermark=True).read_stream(spark)
     run = available_now(frame.select("id", "at", "source_watermark"), tmp_path / "checkpoint")
