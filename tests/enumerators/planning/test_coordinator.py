@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.clocks import Clock
 from tests.support.logs import DRIFT_10, Logs, caught_up, coordinator, drain, read
-from tidegate.alignment.budget import Budget, Cost, split_rows
+from tidegate.alignment.budget import Cost, split_rows
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.source_progress import SourceProgress, utc_time
 from tidegate.errors import CheckpointError, ContractError
@@ -33,17 +33,7 @@ def test_starts_stand_in_the_offset_once():
     assert "starts" not in second
 
 
-def test_a_replayed_batch_has_the_same_tasks_whatever_came_since():
-    logs = Logs(a=range(100), b=range(50))
-    run = coordinator(logs)
-    end = run.latest_offset(INITIAL_OFFSET, Budget(rows=30))
-    before = run.tasks(INITIAL_OFFSET, end)
-    logs.times["a"] += range(100)
-    logs.starting = "latest"
-    assert coordinator(logs).tasks(INITIAL_OFFSET, end) == before
-
-
-def test_a_replayed_batch_has_the_same_tasks_whatever_size_records_are_taken_to_have():
+def test_a_replayed_batch_has_the_same_tasks_whatever_came_since_and_whatever_size_records_are_taken_to_have():
     """The mean size of records is not kept; files of bad records are named after the ranges of tasks."""
 
     class Sized(Logs):
@@ -57,7 +47,8 @@ def test_a_replayed_batch_has_the_same_tasks_whatever_size_records_are_taken_to_
     run = coordinator(logs)
     end = run.latest_offset(INITIAL_OFFSET)
     before = run.tasks(INITIAL_OFFSET, end)
-    logs.row_bytes = 1_000_000
+    logs.row_bytes, logs.starting = 1_000_000, "latest"
+    logs.times["a"] += range(100)
     assert coordinator(logs).tasks(INITIAL_OFFSET, end) == before
     assert len(before) > 1
 

@@ -77,16 +77,6 @@ def test_extents_that_stay_the_same_are_asked_for_every_few_seconds_and_others_a
     assert run.latest_offset(last)["positions"] == {"a": 3, "b": 1}
 
 
-def test_rows_that_a_batch_waits_for_are_counted_when_they_come_and_read_when_the_delay_is_over(clock):
-    logs = Told(clock, a=[1, 2, 3])
-    run, last = caught_up(coordinator(logs, clock, max_trigger_delay_s=4))
-    logs.times["a"].append(4)
-    assert looks(logs, run, last, polls=1, min_rows=2) == 1
-    assert looks(logs, run, last, min_rows=2) == 0
-    clock.sleep(4)
-    assert run.latest_offset(last, min_rows=2)["positions"] == {"a": 4}
-
-
 def test_a_batch_that_is_put_off_is_planned_again_when_rows_come_or_its_delay_is_over(clock):
     logs = Told(clock, a=[1, 2, 3])
     run, last = caught_up(coordinator(logs, clock, max_trigger_delay_s=4))
