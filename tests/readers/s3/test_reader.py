@@ -21,6 +21,7 @@ from tidegate.readers.s3.store import ObjectStore
 ENOUGH = 1 << 20
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 EMPTY = pa.schema([])
+STORE = ObjectStore(S3ConnectionConfig(), "bucket")
 
 
 class Made(ObjectFormat):
@@ -47,14 +48,13 @@ class Made(ObjectFormat):
 
 
 def read(objects, schema=SCHEMA, **options):
-    store = ObjectStore(S3ConnectionConfig(), "bucket")
     # The objects are empty, so that nothing is fetched ahead.
     chunks = tuple(Chunk(key, 0, "", 0, 0, 0, 0, None, None) for key in objects)
     middle = len(chunks) // 2
     task = ReadTask(
         (SplitRange("a", 0, middle), SplitRange("b", middle, len(chunks))), (chunks[:middle], chunks[middle:])
     )
-    return [*S3SplitReader(Made(objects), store, schema, **options).read(task)]
+    return [*S3SplitReader(Made(objects), STORE, schema, **options).read(task)]
 
 
 def batch(begin, rows, width):
@@ -94,10 +94,9 @@ class Together(Made):
 
 def read_together(objects, size=300_000, schema=SCHEMA, **options):
     made = Together(objects)
-    store = ObjectStore(S3ConnectionConfig(), "bucket")
     # The objects are large, so that nothing is fetched ahead.
     chunks = tuple(Chunk(key, 2**40, "", 0, 0, size, 0, None, None) for key in objects)
-    reader = S3SplitReader(made, store, schema, prefix="in/", **options)
+    reader = S3SplitReader(made, STORE, schema, prefix="in/", **options)
     batches = [*reader.read(ReadTask((SplitRange("a", 0, len(chunks)),), (chunks,)))]
     return made.groups, [row for part in batches for row in part.to_pylist()]
 
@@ -167,8 +166,7 @@ def test_what_is_deleted_and_what_is_overwritten_are_skipped_each_by_its_own_opt
 def test_columns_of_the_path_and_the_metadata_are_no_business_of_the_format():
     schema = pa.schema([("day", pa.date32()), ("ID", pa.int64()), METADATA, ("n", pa.string()), ("text", pa.string())])
     made = Made(dict.fromkeys(("x=1/in/DAY=2026-01-31/n=__HIVE_DEFAULT_PARTITION__/a", "x=1/in/b")))
-    store = ObjectStore(S3ConnectionConfig(), "bucket")
-    reader = S3SplitReader(made, store, schema, prefix="x=1/in/", metadata=True)
+    reader = S3SplitReader(made, STORE, schema, prefix="x=1/in/", metadata=True)
     read_rows, asked = [], []
     for key in made.objects:
         chunk = Chunk(key, 9, "", 86_400_000, 3, 7, 2, None, None)
@@ -218,9 +216,8 @@ def test_bad_records_are_written_also_when_the_rest_of_the_object_is_corrupt():
 
 def test_each_version_of_a_chunk_has_files_of_its_own_and_whoever_repeats_it_writes_the_same():
     written, chunk = {}, Chunk("a", 0, "", 0, 0, 0, 0, None, None)
-    store = ObjectStore(S3ConnectionConfig(), "bucket")
     for version in (chunk, chunk, chunk._replace(start=1), chunk._replace(etag="other")):
-        reader = S3SplitReader(Made({"a": [{"n": 1}]}), store, SCHEMA, write_bad_records=written.__setitem__)
+        reader = S3SplitReader(Made({"a": [{"n": 1}]}), STORE, SCHEMA, write_bad_records=written.__setitem__)
         assert [*reader.read(ReadTask((SplitRange("a", 0, 1),), ((version,),)))] == []
         assert [*reader.bad_records.values()] == [1]
     assert len(written) == 3
