@@ -193,17 +193,21 @@ def test_a_shorter_topic_is_told_before_partitions_are_looked_for(kafka, run, tm
     assert [offset for *_, offset, _ in lenient.drain(last)[0]] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("count", [15, 3])
-def test_a_range_of_a_topic_that_is_created_anew_before_it_is_read_gives_none_of_the_new_records(kafka, run, count):
+@pytest.mark.usefixtures("_known_at_once")
+@pytest.mark.parametrize(("count", "fault"), [(15, "recreated"), (3, "recreated"), (None, "knows no partition")])
+def test_a_range_of_a_topic_that_is_deleted_before_it_is_read_gives_no_record_of_a_new_one(kafka, run, count, fault):
     topic = new_topic(kafka, 10)
     strict, lenient = run(topic), run(topic, fail_on_data_loss=False)
     end = strict.latest_offset(INITIAL_OFFSET)
     assert without_clock(lenient.latest_offset(INITIAL_OFFSET)) == without_clock(end)
-    create_anew(kafka, topic, count)
-    with pytest.raises(DataLossError, match=f"records 0 to 10 of {topic}-0 are wanted, but .* recreated"):
+    if count is None:
+        kafka.delete_topic(topic)
+    else:
+        create_anew(kafka, topic, count)
+    with pytest.raises(DataLossError, match=f"records 0 to 10 of {topic}-0 are wanted, but .* {fault}"):
         strict.read(INITIAL_OFFSET, end)
     assert lenient.read(INITIAL_OFFSET, end) == []
-    assert len(lenient.drain(end)[0]) == count
+    assert count is None or len(lenient.drain(end)[0]) == count
 
 
 @pytest.mark.usefixtures("_known_at_once")
@@ -238,18 +242,6 @@ def test_without_fail_on_data_loss_a_deleted_topic_is_forgotten_and_the_others_g
     records, last = query.drain(last)
     assert len(records) == 12
     assert query.drain(last)[0] == []
-
-
-@pytest.mark.usefixtures("_known_at_once")
-def test_a_range_of_a_deleted_topic_is_data_loss(kafka, run):
-    topic = new_topic(kafka, 10)
-    strict, lenient = run(topic), run(topic, fail_on_data_loss=False)
-    end = strict.latest_offset(INITIAL_OFFSET)
-    lenient.latest_offset(INITIAL_OFFSET)
-    kafka.delete_topic(topic)
-    with pytest.raises(DataLossError, match=f"records 0 to 10 of {topic}-0 are wanted, but .* knows no partition"):
-        strict.read(INITIAL_OFFSET, end)
-    assert lenient.read(INITIAL_OFFSET, end) == []
 
 
 @pytest.fixture(scope="module")
