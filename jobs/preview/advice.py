@@ -97,11 +97,6 @@ def suggestions(found: Preview) -> list[Suggestion]:
     delay_ms = max(disorder_ms, found.tidegate.least_delay_ms, _LEAST_MS)
     unseen = f"no row {'of an object' if found.seen.are_objects else 'between the samples'} is later"
     window_ms, largest, limit = milliseconds(found.window), max(rows, default=1), found.limited_budget
-    disorder = Suggestion(
-        f'.option("maxOutOfOrderness", "{_duration(max(disorder_ms, _LEAST_MS))}")',
-        f"the sampled rows are out of order by up to {span(disorder_ms)}; rows outside the samples get a minute at "
-        "least",
-    )
     return [
         Suggestion(
             f'.option("maxDrift", "{_duration(drift_ms)}")',
@@ -113,8 +108,7 @@ def suggestions(found: Preview) -> list[Suggestion]:
             f"the largest batch has {counted(largest, 'row')}"
             + (f", about {_size(largest * found.seen.bytes_per_row)}" if found.seen.bytes_per_row else ""),
         ),
-        # Objects are planned in the order of their times.
-        *([] if found.seen.are_objects or found.seen.has_marks else [disorder]),
+        *_origin(found, disorder_ms),
         Suggestion(
             f'.withWatermark("{found.seen.column}", "{_duration(delay_ms)}")',
             f"a back-fill loses nothing with it, if {unseen}, and keeps up to "
@@ -139,6 +133,27 @@ def _limit(budget: Budget) -> str:
         "maxBytesPerTrigger": budget.bytes,
     }
     return "".join(f'.option("{name}", "{limit}")' for name, limit in options.items() if limit is not None)
+
+
+def _origin(found: Preview, disorder_ms: int) -> Iterator[Suggestion]:
+    """Yield where the source's own watermark comes from; objects are planned in the order of their times."""
+    if found.seen.watermark_from is not None:
+        without = len(found.seen.histories) - len(found.seen.marks)
+        least_ms = min(found.seen.marks.values(), default=None)
+        yield Suggestion(
+            f'.option("watermarkFrom", "{found.seen.watermark_from}")',
+            "no sampled record is a mark"
+            if least_ms is None
+            else f"{counted(without, 'partition')} without marks in the samples, which would hold the watermark back"
+            if without
+            else f"in the samples, the marks of all partitions reach {clock_time(least_ms)}",
+        )
+    elif not found.seen.are_objects:
+        yield Suggestion(
+            f'.option("maxOutOfOrderness", "{_duration(max(disorder_ms, _LEAST_MS))}")',
+            f"the sampled rows are out of order by up to {span(disorder_ms)}; rows outside the samples get a minute at "
+            "least",
+        )
 
 
 def delay(least: timedelta) -> str:

@@ -12,7 +12,7 @@ from tidegate.jobs.figures import clock_time, count
 from tidegate.jobs.pages.axis import utc_times
 from tidegate.jobs.pages.canvas import Canvas
 from tidegate.jobs.pages.columns import columns
-from tidegate.jobs.pages.layout import figure, layout, table, table_row
+from tidegate.jobs.pages.layout import figure, key, layout, legend, table, table_row
 from tidegate.jobs.preview.advice import lead, of_spark, part, remarks, splits, suggestions, verdict
 
 if TYPE_CHECKING:
@@ -123,5 +123,9 @@ def _picture(found: Preview) -> str:
                         f'width="{right - left:.1f}" height="{bottom - top:.1f}">'
                         f"<title>{escape(split.id)}</title></rect>"
                     )
+            if split.id in found.seen.marks:
+                y = canvas.y(found.seen.marks[split.id])
+                yield f'<path class="watermark" stroke="#c33" d="M{canvas.x(place)} {y}H{canvas.x(place + 1)}"/>'
 
-    return canvas.svg(marks(), f"{verdict(found)} Event time of the rows of each {found.seen.word}.")
+    legend_of_marks = legend([key("watermark", "last mark in the samples")]) if found.seen.marks else ""
+    return legend_of_marks + canvas.svg(marks(), f"{verdict(found)} Event time of the rows of each {found.seen.word}.")

@@ -98,7 +98,8 @@ class Seen:
     units: how many positions of Kafka, or objects, there are to read.
     empty: the splits without any rows.
     blind: the splits with many rows that the time index cannot see; only samples tell their event times.
-    has_marks: marks in records are the source's watermark.
+    watermark_from: the place of marks in records, if the source has them.
+    marks: the greatest mark in the samples of each split.
     notes: further remarks on splits.
     are_objects: the splits are parts of all objects, in the order in which Spark reads them.
     column: the event time in a query.
@@ -116,7 +117,8 @@ class Seen:
     now_ms: int
     empty: Collection[SplitId] = ()
     blind: Collection[SplitId] = ()
-    has_marks: bool = False
+    watermark_from: str | None = None
+    marks: Mapping[SplitId, int] = field(default_factory=dict)
     notes: Mapping[SplitId, Sequence[str]] = field(default_factory=dict)
     are_objects: bool = False
     column: str = "timestamp"

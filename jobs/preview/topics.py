@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.alignment.budget import Budget
+from tidegate.alignment.generators.contract import NO_EVENT_TIME
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.splits import Extent, SplitId, SplitRange
 from tidegate.enumerators.kafka.enumerator import KafkaTimestampEnumerator
-from tidegate.errors import OptionError
+from tidegate.errors import OptionError, counted
+from tidegate.jobs.figures import clock_time, count
 from tidegate.jobs.preview.aligned import aligned_histories
 from tidegate.jobs.preview.curve import Curve
 from tidegate.jobs.preview.seen import MOST_TIMES, History, Seen
 from tidegate.jobs.preview.spark import by_backlog
 from tidegate.readers.contract import ReadTask
+from tidegate.readers.event_time.punctuated import PunctuatedWatermarks
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.wire.request_rate import RequestRate
 from tidegate.sources.kafka.source import KafkaSource
@@ -34,10 +38,14 @@ _ROWS = 200  # of a sample
 
 
 class _Sample(NamedTuple):
-    """Some records of a split that follow each other."""
+    """Some records of a split that follow each other.
+
+    marks_ms: the watermarks that they contain; NO_EVENT_TIME: none.
+    """
 
     offsets: NDArray[np.int64]
     times_ms: NDArray[np.int64]
+    marks_ms: NDArray[np.int64]
 
 
 def look_at_topics(source: KafkaSource) -> Seen:
@@ -72,14 +80,15 @@ def look_at_topics(source: KafkaSource) -> Seen:
                 curves[split].learn(head)
         wanted = {split: _wanted(curve, number) for split, curve in curves.items()}
         samples: dict[SplitId, list[_Sample]] = defaultdict(list)
-        reader = source.reader(enumerator.snapshot())
+        reader, marks = source.reader(enumerator.snapshot()), _marks(source)
         for ranges in _tasks(wanted, ends):
             for rows in reader.read(ReadTask(ranges, tuple(map(enumerator.details, ranges)))):
                 split = TopicPartition(rows.column("topic")[0].as_py(), rows.column("partition")[0].as_py()).split_id
                 times_us = rows.column("timestamp").cast("int64").to_numpy()
-                samples[split].append(_Sample(rows.column("offset").to_numpy(), times_us // 1000))
+                samples[split].append(_Sample(rows.column("offset").to_numpy(), times_us // 1000, marks(rows)))
         cost = enumerator.cost({s: SplitRange(s, e.begin, e.end) for s, e in known.items()})
     histories = {s: _history(curve, samples[s]) for s, curve in curves.items()}
+    marked = {s: _Marked.among(samples[s]) for s in curves} if source.watermark_from else {}
     return Seen(
         histories=histories,
         by_spark=lambda budget: by_backlog(histories, budget.rows),
@@ -91,7 +100,9 @@ def look_at_topics(source: KafkaSource) -> Seen:
         now_ms=time.time_ns() // 1_000_000,
         empty=[split for split in splits if split not in known],
         blind=[split for split, curve in curves.items() if len(wanted[split]) > number],
-        has_marks=source.watermark_from is not None,
+        watermark_from=source.watermark_from,
+        marks={s: found.greatest_ms for s, found in marked.items() if found.greatest_ms is not None},
+        notes={s: [found.remark] for s, found in marked.items()},
     )
 
 
@@ -99,6 +110,43 @@ def _each(limits: tuple[int, int, int], partitions: int) -> int:
     """Return how often each of so many partitions is asked."""
     least, most, of_all = limits
     return max(least, min(most, of_all // max(1, partitions)))
+
+
+def _marks(source: KafkaSource) -> Callable[[pa.RecordBatch], NDArray[np.int64]]:
+    """Return what reads the watermarks in records."""
+    generator = source.as_stream().watermarks.generator if source.watermark_from is not None else None
+    punctuated = None if generator is None else generator()
+
+    def read(rows: pa.RecordBatch) -> NDArray[np.int64]:
+        if not isinstance(punctuated, PunctuatedWatermarks):
+            return np.full(rows.num_rows, NO_EVENT_TIME)
+        marks: NDArray[np.int64] = pa.array(punctuated.marks(rows)).fill_null(NO_EVENT_TIME).to_numpy()
+        return marks
+
+    return read
+
+
+class _Marked(NamedTuple):
+    """What the samples of a split tell of its marks."""
+
+    greatest_ms: int | None
+    remark: str
+
+    @classmethod
+    def among(cls, samples: Sequence[_Sample]) -> _Marked:
+        if not samples:  # transactions that were aborted, or compaction
+            return cls(None, "no record in the samples")
+        ordered = sorted(samples, key=lambda sample: int(sample.offsets[0]))
+        offsets, times_ms, marks_ms = map(np.concatenate, zip(*ordered, strict=True))
+        _, once = np.unique(offsets, return_index=True)  # samples of a short split overlap
+        times_ms, marks_ms = times_ms[once], marks_ms[once]
+        number, before_ms = int(np.count_nonzero(marks_ms != NO_EVENT_TIME)), np.maximum.accumulate(marks_ms)
+        if not number:
+            return cls(None, f"no mark in {counted(len(once), 'sampled record')}")
+        late = int(np.count_nonzero(times_ms[1:] <= before_ms[:-1]))
+        greatest_ms = int(before_ms[-1])
+        remark = f"{count(number)} of {counted(len(once), 'sampled record')} are marks, up to {clock_time(greatest_ms)}"
+        return cls(greatest_ms, f"{remark}; {count(late)} come behind a mark" if late else remark)
 
 
 def _wanted(curve: Curve, least: int) -> list[int]:

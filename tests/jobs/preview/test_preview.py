@@ -178,6 +178,45 @@ def test_event_times_that_kafka_does_not_index_are_refused(kafka):
         preview(kafka_source(kafka, "orders", event_time="header:at"))
 
 
+def test_marks_are_shown_with_the_records_behind_them(kafka, tidegate, tmp_path):
+    """The second partition also has three late records, and the third has no mark."""
+    topic, html = new_topic(kafka, [], [], []), tmp_path / "marks.html"
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+    for number in range(100):
+        at_ms = NOON + number * MINUTE
+        mark = [("mark", b"%d" % (at_ms - MINUTE))] if number % 10 == 9 else []
+        late_ms = 30 * MINUTE if number in {50, 60, 70} else 0
+        producer.send(topic, b"", partition=0, timestamp_ms=at_ms, headers=mark)
+        producer.send(topic, b"", partition=1, timestamp_ms=at_ms - late_ms, headers=mark)
+        producer.send(topic, b"", partition=2, timestamp_ms=at_ms)
+    producer.close()
+    command = ("preview", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--html", html)
+    code, output, errors = tidegate(*command, "--option", "watermarkFrom=header:mark")
+    said = " ".join(output.split())
+    assert (code, errors) == (0, "")
+    assert re.findall("[^ ]+ of 100 sampled records are marks, up to [-:0-9 ]+(?:; 3 come behind a mark)?", said) == [
+        "10 of 100 sampled records are marks, up to 2023-11-15 13:38:00 ",
+        "10 of 100 sampled records are marks, up to 2023-11-15 13:38:00; 3 come behind a mark",
+    ]
+    assert "no mark in 100 sampled records" in said
+    assert '.option("watermarkFrom", "header:mark") 1 partition without marks in the samples, which would hold' in said
+    assert "maxOutOfOrderness" not in said
+    assert html.read_text().count('class="watermark"') == 3  # and the legend's
+    _, output, _ = tidegate(*command)
+    assert "mark" not in output.replace("watermark", "").replace("Watermark", "").replace(str(html), "")
+
+
+def test_a_partition_whose_samples_lie_in_aborted_transactions_has_no_mark(kafka, monkeypatch):
+    monkeypatch.setattr(topics, "_ROWS", 1)
+    topic, times = new_topic(kafka, []), even_times(NOON, NOON + HOUR, 100)
+    with transactions(kafka, topic) as write:
+        for part, end in ((times, "abort"), ([NOON + HOUR], "commit"), (times + 2 * HOUR, "abort")):
+            write([(0, at_ms) for at_ms in part], end)
+    committed = {"isolation.level": "read_committed"}
+    found = preview(kafka_source(kafka, topic, watermark_from="header:mark", kafka=committed))
+    assert "no record in the samples" in remarks(found.seen, f"{topic}-0")
+
+
 def test_a_transactional_back_fill_is_seen_by_samples(kafka):
     """Its markers carry the wall clock, so the index answers each time with the first of them."""
     partitions = [even_times(NOON, NOON + DAY, 3_000), even_times(NOON + 20 * HOUR, NOON + DAY, 1_000)]
