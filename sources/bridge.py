@@ -273,7 +273,10 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise ContractError(f"Spark asks for an unknown read limit: {limit!r}")
         with in_one_sentence():
             offset = coordinator.latest_offset(start, budget, min_rows)
-        self._note().write(coordinator.source_progress())
+        progress = coordinator.source_progress()
+        self._note().write(progress)
+        if self._group is not None and self._source.watermarks.group_location is not None:
+            self._group.show(progress)
         goes_by_watermark = self._windows is not None or self._source.include_source_watermark
         if goes_by_watermark and _reads_past_end_of_time(start, offset):
             _LOG.warning(

@@ -47,7 +47,7 @@ class NoteFolder:
         """Return a note; None: there is none, or it is no JSON, or it cannot be reached."""
         with suppress(ConnectorError):
             stored = self._folder.read(name + _SUFFIX)
-            return None if stored is None else _parsed(stored.data)
+            return None if stored is None else parsed(stored.data)
         return None
 
     def names(self) -> list[str]:
@@ -58,7 +58,7 @@ class NoteFolder:
         """Yield all notes by name; None: it is no JSON."""
         for name in self.names():
             if (stored := self._folder.read(name + _SUFFIX)) is not None:
-                yield name, _parsed(stored.data)
+                yield name, parsed(stored.data)
 
     def sweep(self) -> None:
         """Remove the notes that were not renewed for a day; only for notes that a thread renews."""
@@ -71,7 +71,7 @@ class NoteFolder:
         self._folder.delete(name + _SUFFIX)
 
 
-def _parsed(data: bytes) -> Json | None:
+def parsed(data: bytes) -> Json | None:
     """Return a note from its text; None: it is no JSON object."""
     try:
         note = json.loads(data)

@@ -58,6 +58,7 @@ class GroupFolder:
         self._met: set[str] = set()
         self._begun = self._joined = False
         self._plans = 0
+        self._progress: Json | None = None
         self._writing = threading.Lock()
         self._left = threading.Event()
         self._patience = _Patience(clocks, max(_POLL_S, notes.repeat_s))
@@ -106,6 +107,10 @@ class GroupFolder:
         if is_news or self._clock() - self._renewed_at >= self._notes.repeat_s:
             self._write()
 
+    def show(self, progress: Json | None) -> None:
+        """Put the progress of the last plan into the next notes, for ``tidegate watch`` on other machines."""
+        self._progress = progress
+
     def renew(self) -> None:
         """Renew the note, and see which members renewed theirs.  A thread calls this several times per lease."""
         self._write()
@@ -116,7 +121,9 @@ class GroupFolder:
             if not self._left.is_set():
                 asked_at, self._renewals = self._clock(), self._renewals + 1
                 renewal = f"{self._run}-{self._renewals}"
-                self._notes.write(self._me.id, {"member": asdict(self._me), "plans": self._plans, "renewal": renewal})
+                shown = {} if self._progress is None else {"progress": self._progress}
+                note = {"member": asdict(self._me), "plans": self._plans, "renewal": renewal, **shown}
+                self._notes.write(self._me.id, note)
                 self._renewed_at = asked_at
 
     def wait(self, held_by: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 from typing_extensions import Self
@@ -37,11 +37,12 @@ class _MemberNote(_Strict):
 
 
 class _Note(_Strict):
-    """The note of a member: itself, the number of its plans, and the name of its last renewal."""
+    """The note of a member: itself, the number of its plans, the name of its last renewal, and its last progress."""
 
     member: _MemberNote
     plans: int
     renewal: _Name
+    progress: dict[str, Any] | None = None
 
     @model_validator(mode="after")
     def _own(self, info: ValidationInfo) -> Self:

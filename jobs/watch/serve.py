@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from tidegate.enumerators.notes.progress import SAMPLE_S
+from tidegate.enumerators.planning.source_progress import SourceProgress
 from tidegate.errors import ConnectorError, OptionError
 from tidegate.jobs.watch.page import CONTENT_POLICY, live_page
 from tidegate.jobs.watch.sources import LiveSource
 
 _ADDRESS = "127.0.0.1"
+_SAMPLE = timedelta(seconds=SAMPLE_S)
 
 
 class PageServer(ThreadingHTTPServer):
@@ -50,7 +55,7 @@ class _Page(BaseHTTPRequestHandler):
             now = datetime.fromtimestamp(time.time(), timezone.utc)
             try:
                 page = live_page(self.server.find(), now)
-            except ConnectorError:  # notes cannot be read now
+            except ConnectorError:  # a bucket does not answer now
                 self.send_error(HTTPStatus.SERVICE_UNAVAILABLE)
             else:
                 self._answer(page.encode())
@@ -71,3 +76,19 @@ class _Page(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(page)
+
+
+def with_hours(find: Callable[[], Sequence[LiveSource]]) -> Callable[[], list[LiveSource]]:
+    """Return a call that adds to each source the plans that earlier calls found, those of an hour at most."""
+    kept: dict[tuple[str, str], deque[tuple[datetime, SourceProgress]]] = {}
+
+    def found() -> list[LiveSource]:
+        sources = []
+        for source in find():
+            hour = kept.setdefault((source.application, source.planner), deque(maxlen=3600 // SAMPLE_S))
+            if not hour or source.heard_at - hour[-1][0] >= _SAMPLE:
+                hour.append((source.heard_at, source.progress))
+            sources.append(replace(source, hour=tuple(hour)))
+        return sources
+
+    return found

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from urllib.parse import unquote
 
 from tidegate.enumerators.contract import Json
+from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.notes.application import applications
-from tidegate.enumerators.notes.folder import NoteFolder
+from tidegate.enumerators.notes.folder import NoteFolder, parsed
 from tidegate.enumerators.notes.progress import HOUR, PROGRESS
 from tidegate.enumerators.planning.pace import BATCHES
 from tidegate.enumerators.planning.source_progress import SourceProgress, utc_time
@@ -28,7 +30,10 @@ class LiveSource:
     """A source of a running query.
 
     query: the query's name, which is known after its first batch.
-    heard_at: when its last plan was written, which waits for the previous batch.
+    heard_at: when its last plan was written, which waits for the previous batch; or when a member of a group renewed
+        its note.
+    planner: the name of the planner, or of the member.
+    is_member: whether it is a member of a group, perhaps on another machine.
     dropped: how many rows and groups the query has dropped as late in this run, once a batch has told it.
     hour: the plans of the last hour that were kept, each with its time, the oldest first; only if asked for.
     """
@@ -40,10 +45,12 @@ class LiveSource:
     progress: SourceProgress
     dropped: int | None = None
     hour: tuple[tuple[datetime, SourceProgress], ...] = ()
+    planner: str = ""
+    is_member: bool = False
 
     def news(self, now: datetime) -> str:
-        """Return when it was last planned."""
-        return f"planned {span(max(timedelta(), now - self.heard_at))} ago"
+        """Return when something was last heard of it."""
+        return f"{'heard of' if self.is_member else 'planned'} {span(max(timedelta(), now - self.heard_at))} ago"
 
 
 def live_sources(*, with_hour: bool = False) -> list[LiveSource]:
@@ -59,6 +66,27 @@ def live_sources(*, with_hour: bool = False) -> list[LiveSource]:
             with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate
                 if runs(note["process"]) if note["process"] else _is_used(note["pid"]):
                     sources.append(_live_source(application, folder, planner, note, with_hour=with_hour))
+    return sources
+
+
+def group_sources(location: Folder) -> list[LiveSource]:
+    """Return the members of the alignment groups that meet at a location, on all machines.
+
+    A member that was killed stays until another one sweeps its note, a day later.
+
+    Raises ConnectorError if the location cannot be read.
+    """
+    sources = []
+    for group in sorted(location.folders()):
+        folder = location.within(group)
+        for file, info in sorted(folder.files().items()):
+            stored = folder.read(file)
+            note = None if stored is None else parsed(stored.data)
+            with suppress(KeyError, TypeError, ValueError):  # it is no note, or has no plan yet
+                progress = SourceProgress.from_json((note or {})["progress"])
+                reads, name = str((note or {})["member"]["reads"]), f"group {unquote(group)}"
+                heard_at = utc_time(int(info.written_s * 1000))
+                sources.append(LiveSource(None, reads, name, heard_at, progress, planner=file, is_member=True))
     return sources
 
 
@@ -97,6 +125,7 @@ def _live_source(application: str, folder: NoteFolder, planner: str, note: Json,
         SourceProgress.from_json(last),
         batch.get("dropped"),
         tuple((utc_time(at_ms), SourceProgress.from_json({**last, **sample})) for at_ms, sample in samples),
+        planner,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
@@ -16,10 +16,11 @@ from rich.live import Live
 from rich.table import Column, Table
 from rich.text import Text
 
+from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.planning.source_progress import SourceProgress
 from tidegate.errors import OptionError, counted
 from tidegate.jobs.figures import clock_time, count, printable, span
-from tidegate.jobs.watch.sources import NOTHING, LiveSource, alerts, live_sources, notices
+from tidegate.jobs.watch.sources import NOTHING, LiveSource, alerts, group_sources, live_sources, notices
 
 _PORT = 8377
 _REFRESH_S = 1.0
@@ -44,10 +45,11 @@ def live_table(sources: Sequence[LiveSource], now: datetime) -> RenderableType:
     return table
 
 
-def show_watch(*, once: bool, html: bool, port: int) -> None:
+def show_watch(*, once: bool, html: bool, port: int, location: str | None) -> None:
     """Print the table once, or every second until SIGINT or SIGTERM; or serve the page until then.
 
     port: that of the page.
+    location: the ``alignmentLocation`` of groups, in place of the queries on this machine.
 
     Raises OptionError for options that contradict each other, and for a port in use.
     """
@@ -57,31 +59,39 @@ def show_watch(*, once: bool, html: bool, port: int) -> None:
         raise OptionError("--once prints the table, and --html serves a page; give one of them")
     if port != _PORT and not html:
         raise OptionError("--port is for the page; give --html, too")
+    find = live_sources if location is None else partial(group_sources, _folder(location))
     console = Console()
     if html:
-        from tidegate.jobs.watch.serve import PageServer  # it needs many modules
+        from tidegate.jobs.watch.serve import PageServer, with_hours  # they need many modules
 
-        find = partial(live_sources, with_hour=True)
-        with suppress(KeyboardInterrupt), PageServer(port, find) as server, ends_on_signals():
+        shown = partial(live_sources, with_hour=True) if location is None else with_hours(find)
+        with suppress(KeyboardInterrupt), PageServer(port, shown) as server, ends_on_signals():
             typer.echo(f"http://127.0.0.1:{server.server_port}/ shows your queries; Ctrl-C ends it")
             server.serve_forever()
         return
     if once:
         if not console.is_terminal:
             console.width = max(console.width, _PIPE_WIDTH)  # a program needs whole names
-        console.print(_now())
+        console.print(_now(find))
         return
     try:
-        with ends_on_signals(), Live(_now(), console=console, auto_refresh=False) as live:
+        with ends_on_signals(), Live(_now(find), console=console, auto_refresh=False) as live:
             while True:
                 threading.Event().wait(_REFRESH_S)  # never set: a wait that can be interrupted
-                live.update(_now(), refresh=True)
+                live.update(_now(find), refresh=True)
     except KeyboardInterrupt:
         return
 
 
-def _now() -> RenderableType:
-    return live_table(live_sources(), datetime.fromtimestamp(time.time(), timezone.utc))
+def _folder(location: str) -> Folder:
+    from tidegate.enumerators.folders.opening import open_folder
+    from tidegate.readers.s3.config import S3ConnectionConfig
+
+    return open_folder(location, S3ConnectionConfig(), option="--alignment-location", noun="alignment location")
+
+
+def _now(find: Callable[[], Sequence[LiveSource]]) -> RenderableType:
+    return live_table(find(), datetime.fromtimestamp(time.time(), timezone.utc))
 
 
 def _text(written: str, style: str = "") -> Text:

@@ -16,9 +16,12 @@ from tests.support.waiting import await_that
 from tidegate import WatermarkStrategy
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.splits import SplitRange
+from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.planning.pace import batch_note
 from tidegate.errors import CheckpointError, ContractError, OptionError
+from tidegate.jobs.watch.sources import group_sources
 from tidegate.readers.contract import ReadTask, SplitReader
+from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.sources.bridge import Driver, data_source_class, schema_of
 from tidegate.sources.columns import watermark
 from tidegate.sources.columns.for_windows import ForWindows
@@ -139,6 +142,24 @@ def rows_planned(reader, limit, start=None):
     end = reader.latestOffset(start, limit)
     tasks = [partition.task for partition in reader.partitions(start, end)]
     return sum(wanted.end - wanted.start for task in tasks for wanted in task.ranges)
+
+
+def test_the_notes_of_a_group_on_several_machines_have_the_progress_of_its_members(stream_reader, path, tmp_path):
+    append(path, a=range(10))
+    strategy = WatermarkStrategy().with_watermark_alignment(
+        max_drift=timedelta(hours=1), group="join", location=str(tmp_path / "shared")
+    )
+    location = open_folder(str(tmp_path / "shared"), S3ConnectionConfig(), option="alignmentLocation", noun="location")
+    reader = stream_reader(watermarks=strategy)
+    begin, limit = reader.initialOffset(), ReadMaxRows(1_000)
+    joined = reader.latestOffset(begin, limit)
+    assert reader.partitions(begin, joined) == []
+    assert rows_planned(reader, limit, joined) == 10
+    reader._group.renew()  # its thread does it several times in a lease
+    (source,) = group_sources(location)
+    assert source.progress.planned_rows == 10
+    reader.stop()
+    assert group_sources(location) == []
 
 
 def windows_of(size):

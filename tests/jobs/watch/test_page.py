@@ -11,14 +11,19 @@ import pytest
 
 from tests.jobs.watch.notes import leave_note
 from tests.support.browser import browse, measured
+from tests.support.clocks import Clock
 from tests.support.progresses import HOUR, MINUTE, NOON, report, run, typed
+from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.notes import progress as notes
+from tidegate.enumerators.notes.folder import NoteFolder
+from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.source_progress import SourceProgress
 from tidegate.errors import ConnectorError, OptionError
 from tidegate.jobs.pages.query import query_page
 from tidegate.jobs.watch.page import CONTENT_POLICY, live_page
-from tidegate.jobs.watch.serve import PageServer
-from tidegate.jobs.watch.sources import LiveSource, live_sources
+from tidegate.jobs.watch.serve import PageServer, with_hours
+from tidegate.jobs.watch.sources import LiveSource, group_sources, live_sources
+from tidegate.readers.s3.config import S3ConnectionConfig
 
 AT_NOON = datetime.fromtimestamp(NOON / 1000, timezone.utc)
 
@@ -169,13 +174,41 @@ def test_a_port_in_use_and_options_that_contradict_each_other_are_one_sentence(s
     assert tidegate("watch", "--port", 8000)[0] == "tidegate: --port is for the page; give --html, too"
 
 
-def test_notes_that_cannot_be_read_are_no_page():
+def test_a_location_that_does_not_answer_is_no_page():
     def find():
-        raise ConnectorError("the folder does not answer: secret")
+        raise ConnectorError("the bucket does not answer: secret")
 
     with serving(find) as broken:
         status, _, page = get(broken)
     assert (status, "secret" in page) == (503, False)
+
+
+def test_members_of_groups_are_shown_by_their_notes_from_any_machine(tmp_path, tidegate):
+    location = open_folder(str(tmp_path / "shared"), S3ConnectionConfig(), option="alignmentLocation", noun="location")
+    orders, payments, new = members = [
+        GroupFolder(NoteFolder(location).within("a/b"), HOUR, reads=reads, clocks=Clock().clocks)
+        for reads in ("orders at kafka:9092", "payments at kafka:9092", "new at kafka:9092")
+    ]
+    for member in members:
+        member.join(None)
+        member.tell(NOON)
+    find = with_hours(partial(group_sources, location))
+    assert find() == []
+    for member, bound in (orders, NOON), (payments, NOON + HOUR):
+        member.show(report(bound=bound))
+        member.renew()
+    assert new.bound(NOON, None).low_ms == NOON  # the others still count
+    assert {(source.reads, source.application, source.progress.bound) for source in find()} == {
+        ("orders at kafka:9092", "group a/b", AT_NOON),
+        ("payments at kafka:9092", "group a/b", AT_NOON + timedelta(hours=1)),
+    }
+    orders.leave()
+    (source,) = find()
+    assert (source.reads, len(source.hour)) == ("payments at kafka:9092", 1)
+    assert "Heard of " in live_page([source], AT_NOON)
+    code, table, errors = tidegate("watch", "--once", "--alignment-location", tmp_path / "shared")
+    assert (code, errors) == (0, "")
+    assert "payments at kafka:9092" in table
 
 
 @pytest.mark.slow
