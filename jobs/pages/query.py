@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.enumerators.planning.source_progress import SourceProgress
+from tidegate.enumerators.planning.source_progress import CompletenessProgress, GeneratedProgress, SourceProgress
 from tidegate.errors import OptionError, counted
 from tidegate.jobs.account.of_progress import account_of_run, is_cut
 from tidegate.jobs.account.query import progress_of_run
@@ -129,7 +129,7 @@ def _cards(run: SourceRun, *, ended: bool) -> list[str]:
     if axis is not None:
         picture = chart(shown, axis, f"{run.name}: event time reached by the splits after each batch.")
         picture += legend(keys(run.last, shown))
-    return [figure(run.name, _splits(run.last, ended=ended), picture), _batches(run, shown)]
+    return [figure(run.name, _splits(run.last, ended=ended) + _holding(run.last), picture), _batches(run, shown)]
 
 
 def no_picture(last: SourceProgress) -> str:
@@ -237,3 +237,33 @@ def _latency(run: SourceRun) -> str:
     """Return a sentence on the last known latency in event time of a batch; empty if none is known."""
     lags = (batch.progress.current_emit_event_time_lag for batch in reversed(run.batches))
     return next((f" Latency of the last one: {span(lag)}." for lag in lags if lag is not None), "")
+
+
+def _holding(last: SourceProgress) -> str:
+    """Return a sentence on the last plan of a source; empty if its watermark is planned, or if there is none."""
+    if last.completeness is not None:
+        return f" {_of_folders(last.completeness)}"
+    return "" if last.generated is None else f" {_of_splits(last.generated)}"
+
+
+def _of_folders(said: CompletenessProgress) -> str:
+    until = (
+        "No folder is complete yet" if said.until is None else f"Folders are complete up to {clock_time(said.until)}"
+    )
+    if said.held_from is None:
+        return f"{until}; no folder with objects waits for its marker."
+    return f"{until}; the folder of {clock_time(said.held_from)} has objects, and no marker yet."
+
+
+def _of_splits(generated: GeneratedProgress) -> str:
+    if generated.held_by is None:
+        holder = "No split holds the watermark: all are idle or at their ends."
+    elif (held_at := generated.by_split.get(generated.held_by, (None, ""))[0]) is None:
+        holder = f"{split_name(generated.held_by)} holds the watermark: it has none yet."
+    else:
+        holder = f"{split_name(generated.held_by)} holds the watermark, at {clock_time(held_at)}."
+    if generated.late_rows:
+        holder += (
+            f" {count(generated.late_rows)} of {counted(generated.rows, 'row')} came behind the watermark in this run."
+        )
+    return holder

@@ -215,3 +215,32 @@ def test_columns_stay_within_the_picture_and_whole_numbers_have_whole_ticks(heig
     assert all(14 <= top < 164 for top in tops)
     ticks = re.findall(r'text-anchor="end">([^<]+)<', svg)
     assert all("." not in tick for tick in ticks) or 0.4 in heights
+
+
+@pytest.mark.parametrize(
+    ("held_by", "sentence"),
+    [
+        ("orders-1", "orders-1 holds the watermark, at 2023-11-15 12:00:00."),
+        ("orders-2", "orders-2 holds the watermark: it has none yet."),
+        (None, "No split holds the watermark: all are idle or at their ends."),
+    ],
+)
+def test_a_page_tells_which_split_holds_the_watermark_of_generators(held_by, sentence):
+    by_split = {"orders-0": [NOON + HOUR, "active"], "orders-1": [NOON, "active"], "orders-2": [None, "active"]}
+    said = {"heldBy": held_by, "readHere": 1_200, "rows": 9_000, "lateRows": 30, "bySplit": by_split}
+    page = query_page([progress(0, source(report(generated=said)))])
+    assert f"{sentence} 30 of 9,000 rows came behind the watermark in this run." in page
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (
+            {"until": None, "heldFrom": NOON},
+            "No folder is complete yet; the folder of 2023-11-15 12:00:00 has objects, and",
+        ),
+        ({"until": NOON - 1, "heldFrom": None}, "complete up to 2023-11-15 11:59:59; no folder with objects waits"),
+    ],
+)
+def test_a_page_tells_which_folder_holds_the_watermark(said, sentence):
+    assert sentence in query_page([progress(0, source(report(completeness=said)))])
