@@ -2,7 +2,7 @@
 
 import json
 import re
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from functools import partial
 
@@ -30,6 +30,23 @@ def exactly_lost(partitions, limit, delay_ms=10 * MINUTE, window_ms=5 * MINUTE):
     splits = {number: History(0, len(times), np.asarray(times)) for number, times in enumerate(partitions)}
     _, lost, _ = row_by_row(splits, limit, delay_ms, window_ms)
     return [*lost.values()]
+
+
+@contextmanager
+def transactions(kafka, topic):
+    """Yield a call that writes records, as (partition, event time), in a transaction that ends in some way."""
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic)
+
+    def write(records, end="commit"):
+        producer.begin_transaction()
+        for partition, at_ms in records:
+            producer.send(topic, b"", partition=partition, timestamp_ms=int(at_ms))
+        producer.flush()
+        getattr(producer, f"{end}_transaction")()
+
+    with closing(producer):
+        producer.init_transactions()
+        yield write
 
 
 def test_the_command_predicts_what_spark_loses_of_the_demonstrations_topic(kafka, tidegate):
@@ -221,14 +238,9 @@ def test_a_transactional_back_fill_is_seen_by_samples(kafka):
     """Its markers carry the wall clock, so the index answers each time with the first of them."""
     partitions = [even_times(NOON, NOON + DAY, 3_000), even_times(NOON + 20 * HOUR, NOON + DAY, 1_000)]
     topic = new_topic(kafka, [], [])
-    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic)
-    with closing(producer):
-        producer.init_transactions()
+    with transactions(kafka, topic) as write:
         for number, part in ((number, part) for number, p in enumerate(partitions) for part in np.array_split(p, 4)):
-            producer.begin_transaction()
-            for at_ms in part:
-                producer.send(topic, b"", partition=number, timestamp_ms=int(at_ms))
-            producer.commit_transaction()
+            write([(number, at_ms) for at_ms in part])
     found = preview(kafka_source(kafka, topic, max_offsets_per_trigger=300))
     assert found.lost_by_spark == pytest.approx(sum(exactly_lost(partitions, 300)), rel=0.02)
     assert [(s.first_ms, s.last_ms) for s in found.splits] == [(times[0], times[-1]) for times in partitions]
