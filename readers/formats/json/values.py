@@ -66,7 +66,15 @@ def json_object(line: bytes) -> dict[str, Any]:
     if not isinstance(node, dict):
         raise MalformedError(clause)
     _require_shallow(line, node)
-    return _loaded(json_text(node)) if _SURROGATE.search(line) else node
+    return _in_utf8(node) if _SURROGATE.search(line) else node
+
+
+def _in_utf8(node: dict[str, Any]) -> Any:
+    try:
+        json.dumps(node, ensure_ascii=False).encode()  # most lines have whole pairs, such as those of emoji
+    except UnicodeEncodeError:
+        return _loaded(json_text(node))
+    return node
 
 
 def _loaded(text: str) -> Any:

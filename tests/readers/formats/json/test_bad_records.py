@@ -13,6 +13,7 @@ from tests.support.objects.lab import Memory, chunk
 from tidegate.errors import BadRecordError
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.json import lines as json_lines
+from tidegate.readers.formats.json import values
 from tidegate.readers.formats.json.format import JsonFormat
 
 SQL = (
@@ -93,6 +94,18 @@ def test_a_key_that_is_half_a_surrogate_pair_is_rescued_and_inferred_with_its_re
     columns = JsonFormat(memory).infer([memory.object])
     assert columns.names == ["?", "i"]
     assert read(text, columns, BadRecordPolicy()) == [{"?": {"?": 2}, "i": 1}]
+
+
+@pytest.mark.parametrize(
+    ("escaped", "text"),
+    [(r"\\ud83d\ude00", r"\ud83d?"), (r"\ud83d\ude00", "\N{GRINNING FACE}"), (r"\\ud83d", r"\ud83d")],
+)
+def test_only_a_line_with_half_a_surrogate_pair_is_written_anew(escaped, text, monkeypatch):
+    anew = []
+    monkeypatch.setattr(values, "json_text", lambda node, write=values.json_text: anew.append(node) or write(node))
+    line = f'{{"{escaped}":["{escaped}",1.50,{{"x":-0}}]}}'
+    assert values.json_object(line.encode()) == {text: [text, "1.50", {"x": "-0"}]}
+    assert bool(anew) == ("?" in text)
 
 
 def test_one_bad_line_slows_down_only_those_around_it(monkeypatch):
