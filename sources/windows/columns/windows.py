@@ -168,9 +168,8 @@ class ColumnWindows:
         if merges and self._firing.interval:  # only a session that has ended waits for nothing, and may go on
             windows = self._table.windows(state)
             has_ended = windows.states == self._firing.no_state
-            if (
-                self._table.clock != self._table.cleanup_clock
-            ):  # its end in the other time may come later, and it may not grow
+            if self._table.clock != self._table.cleanup_clock:
+                # One that fired at its end by one clock is open by the other, and waits again only if it grows.
                 has_ended |= ~windows.waits
             by_row[of_state[has_ended & np.isin(of_state, of_rows)]] = True
         places, starts, ends = places[is_open], starts[is_open], ends[is_open]
@@ -292,6 +291,8 @@ class ColumnWindows:
         # A window that fired by the clock at its end goes on in event time, and takes rows without waiting again.
         waits_for_ever = self._firing.interval and not self._operator.assigner.merges
         timeouts = windows.timeouts[order]
+        # Not the earliest: the clock may go back.
+        runs_already = (timeouts[begins] != NEVER) & (not self._firing.restarts)
         merged = Windows(
             np.minimum.reduceat(windows.starts[order], begins),
             np.maximum.reduceat(windows.ends[order], begins),
@@ -299,7 +300,7 @@ class ColumnWindows:
             states,
             windows.waits[order[begins]] if waits_for_ever else np.logical_or.reduceat(windows.waits[order], begins),
             np.logical_or.reduceat(windows.held[order], begins),
-            timeouts[lasts] if self._firing.restarts else np.minimum.reduceat(timeouts, begins),
+            np.where(runs_already, timeouts[begins], timeouts[lasts]),
         )
         accumulators = self._accumulators.merged(table, groups, order, begins)
         return self._table.of_windows(firsts.columns, self._table.timed(merged, watermark_ms), accumulators)

@@ -6,11 +6,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.sources.windows.fakes import PACKED
-from tests.sources.windows.pairs import SQL, WINDOWS, Pair, batches, history, operator_of
+from tests.sources.windows.pairs import SQL, WINDOWS, Pair, batches, history, operator_of, spark_of
 from tidegate.sources.windows.columns.sessions import begin_sessions
 from tidegate.sources.windows.columns.windows import ColumnWindows
 from tidegate.spark_private import to_arrow_schema
 from tidegate.windows import Aggregate
+from tidegate.windows.window import MIN_TIME
 
 pytestmark = pytest.mark.filterwarnings("ignore:GlobalWindows with .* keeps state for ever")
 GAP = 5
@@ -46,6 +47,14 @@ def test_aggregates_of_each_window_are_those_of_its_rows(name, steps):
         totals = [(window, *(result[column] for column in SQL.aggregates)) for window, result in windows]
         expected = [(window, len(n), sum(n), min(n), max(n), sum(n) / len(n)) for window, n in panes]
         assert sorted(totals, key=str) == sorted(expected, key=str)
+
+
+def test_a_time_out_counts_from_the_first_row_also_where_the_clock_goes_back():
+    spark = spark_of("global with a time-out", Aggregate(SQL))
+    for now in (10, 5):
+        spark.batch([("a", 1, 1)], MIN_TIME, now)
+    assert spark.batch([], MIN_TIME, 13) == []
+    assert [result["rows"] for result in spark.batch([], MIN_TIME, 14)] == [2]
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), max_size=30), st.integers(0, 10))
