@@ -18,6 +18,7 @@ from tests.support.waiting import await_that
 from tidegate import WatermarkStrategy
 from tidegate.windows import (
     ContinuousProcessingTimeTrigger,
+    CountTrigger,
     EventTimeTrigger,
     GlobalWindows,
     ProcessingTimeoutTrigger,
@@ -194,16 +195,24 @@ def test_a_time_out_in_processing_time_fires_without_data_and_the_watermark_fire
     assert {row.start for row in fired} == {NOON, NOON + 60 * SECOND, last}
 
 
-EACH_SECOND = PurgingTrigger.of(ContinuousProcessingTimeTrigger.of(timedelta(seconds=1)))
+A_SECOND, CENTURY = timedelta(seconds=1), TumblingEventTimeWindows.of(timedelta(days=36_525))
+EACH_SECOND = PurgingTrigger.of(ContinuousProcessingTimeTrigger.of(A_SECOND))
+TIMED_OUT = PurgingTrigger.of(ProcessingTimeoutTrigger.of(CountTrigger.of(100), A_SECOND))
 
 
 @pytest.mark.parametrize(
     ("assigner", "trigger"),
-    [(GlobalWindows.create(), EACH_SECOND), (TumblingProcessingTimeWindows.of(timedelta(seconds=1)), None)],
-    ids=["all times", "the clock"],
+    [
+        (GlobalWindows.create(), EACH_SECOND),
+        (GlobalWindows.create(), TIMED_OUT),
+        (CENTURY, EACH_SECOND),
+        (TumblingProcessingTimeWindows.of(A_SECOND), None),
+    ],
+    ids=["all times", "a time-out", "event time", "the clock"],
 )
-def test_windows_of_all_times_and_of_the_clock_fire_without_data(spark, source, assigner, trigger):
-    windows = tidegate.windowed(source.read_stream(spark), "split").window(assigner)
+def test_windows_that_fire_by_the_clock_do_so_without_data(spark, source, assigner, trigger):
+    event_time = "timestamp" if assigner.is_event_time() else None
+    windows = tidegate.windowed(source.read_stream(spark), "split", event_time).window(assigner)
     windows = windows if trigger is None else windows.trigger(trigger)
     fired, counts = [], Counter()
 
@@ -218,7 +227,8 @@ def test_windows_of_all_times_and_of_the_clock_fire_without_data(spark, source, 
         await_that(has_counted_all_rows)
         assert query.exception() is None
     assert counts == {"a": 13, "b": 13}
-    assert {(row.window_start is None, row.window_end is None) for row in fired} == {(trigger is not None,) * 2}
+    is_global = isinstance(assigner, GlobalWindows)
+    assert {(row.window_start is None, row.window_end is None) for row in fired} == {(is_global, is_global)}
 
 
 def test_an_idle_split_holds_no_window(spark, source):
