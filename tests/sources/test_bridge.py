@@ -151,7 +151,7 @@ def test_the_notes_of_a_group_on_several_machines_have_the_progress_of_its_membe
     )
     location = open_folder(str(tmp_path / "shared"), S3ConnectionConfig(), option="alignmentLocation", noun="location")
     reader = stream_reader(watermarks=strategy)
-    begin, limit = reader.initialOffset(), ReadMaxRows(1_000)
+    begin, limit = reader.initialOffset(), reader.getDefaultReadLimit()
     joined = reader.latestOffset(begin, limit)
     assert reader.partitions(begin, joined) == []
     assert rows_planned(reader, limit, joined) == 10
