@@ -61,6 +61,7 @@ def main():
             ".venv/bin/": f"{ROOT}/.venv/bin/",
             "examples/": f"{ROOT}/examples/",
             "/tmp/orders": f"{temporary}/orders",  # noqa: S108
+            "/tmp/spark-work": f"{temporary}/work",  # noqa: S108
             "9092": str(kafka_port),
             "7077": str(spark_port),
         }
