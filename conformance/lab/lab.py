@@ -247,11 +247,13 @@ class Lab:
         wanted = sum(len(split.rows) - split.trimmed for split in self.splits) if rows is None else rows
 
         def seen() -> list[SplitId] | None:
-            splits = sorted(set(enumerator.discover()))
-            for name in splits:  # which a checkpoint keeps as JSON
+            found = list(enumerator.discover())
+            for name in found:  # which a checkpoint keeps as JSON
                 self.expect(isinstance(name, str), f"the split {name!r} is named by {type(name).__name__}, not by text")
+                self.expect(name, "a split has an empty name")
                 is_utf8 = name.encode(errors="replace").decode() == name
                 self.expect(is_utf8, f"the name {name!r} cannot be written as UTF-8")
+            splits = sorted(set(found))
             extents = enumerator.extents(splits)
             there = sum(extent.end - extent.begin for extent in extents.values())
             full = there >= wanted if self.can(Ability.ROW_POSITIONS) else (there > 0) == (wanted > 0)

@@ -80,6 +80,8 @@ def renamed(prefix):
 PATCHES = [
     ("SPLIT-1", "only the first page of splits is found", "2 rows were written and not all", FOUND, f"{FOUND}[:3]"),
     ("SPLIT-11", "splits are named by numbers", "named by int", FOUND, f"range(len({FOUND}))"),
+    ("SPLIT-11", "names are of two types", "named by int", FOUND, f"[*{FOUND}, 1]"),
+    ("SPLIT-11", "a name is empty", "has an empty name", FOUND, f'[*{FOUND}, ""]'),
     ("SPLIT-11", "names are no UTF-8", "as UTF-8", FOUND, f'["\\udcff" + name for name in {FOUND}]'),
     ("SPLIT-11", "a split is never settled", "is never settled", EXTENT, f"{EXTENT[:-1]}, settled=False)"),
     ("SPLIT-11", "numbers are no ints", "not an int but float", EXTENT, "Extent(begin, float(end), complete=complete)"),
