@@ -180,15 +180,12 @@ class ColumnWindows:
             counts = np.bincount(groups, weights=self._table.windows(table).states)
             by_row[of_table[counts[groups] >= self._firing.max_count]] = True
         by_row |= self._accumulators.inexact(table, of_table, len(by_row))
-        late = outcome.late
         if knows_late:
-            taken = np.zeros(len(times), bool)
-            taken[places] = True
-            behind = times <= max(watermark_ms - lateness, MIN_TIME) if watermark_ms < MAX_TIME else np.ones_like(taken)
-            late = [*late, *self._by_key(_chosen(rows, ~taken & behind & ~by_row[of_rows]))]
+            is_behind = self._is_behind(times, places, watermark_ms)
+            late = [*outcome.late, *self._by_key(_chosen(rows, is_behind & ~by_row[of_rows]))]
+            outcome = outcome._replace(late=late)
         at_once = ~by_row[of_table]
         table, of_table = _chosen(table, at_once), of_table[at_once]
-        outcome = outcome._replace(late=late)
         if counts_all and table.num_rows:
             counted, table, of_table = self._counted(table, of_table, watermark_ms)
             outcome = outcome._replace(fired=[*outcome.fired, counted])
@@ -198,6 +195,14 @@ class ColumnWindows:
         of_keys = outcome._replace(state=_chosen(state, by_row[of_state]))
         outcome = self._row_by_row(of_keys, _chosen(rows, by_row[of_rows]), watermark_ms, now_ms)
         return outcome._replace(state=pa.concat_tables([merged, outcome.state]))
+
+    def _is_behind(self, times: Ints, taken: Places, watermark_ms: int) -> Bools:
+        """Return which rows are late: the watermark has passed them, and no window takes them."""
+        is_behind = np.ones(len(times), bool)
+        if watermark_ms < MAX_TIME:
+            is_behind = times <= max(watermark_ms - self._operator.allowed_lateness, MIN_TIME)
+        is_behind[taken] = False
+        return is_behind
 
     def _assigned(self, times: Ints) -> tuple[Places, Ints, Ints]:
         """Return pairs of rows and windows: the places of the rows, and the starts and ends of the windows."""
