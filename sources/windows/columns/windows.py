@@ -128,7 +128,7 @@ class ColumnWindows:
         fired, waiting = [*outcome.fired], [_chosen(outcome.state, due > time_ms)]
         state = _chosen(outcome.state, due <= time_ms)
         if self._firing.timeout is not None:
-            outcome = self._timed_out(outcome._replace(state=state), clock, watermark_ms, now_ms)
+            outcome = self._timed_out(outcome._replace(state=state), watermark_ms, now_ms)
             return outcome._replace(state=pa.concat_tables([*waiting, outcome.state]))
         if clock != self._table.clock:
             return outcome._replace(state=waiting[0])
@@ -310,14 +310,13 @@ class ColumnWindows:
         accumulators = self._accumulators.merged(table, groups, order, begins)
         return self._table.of_windows(firsts.columns, self._table.timed(merged, watermark_ms), accumulators)
 
-    def _timed_out(self, outcome: Outcome, clock: str, watermark_ms: int, now_ms: int) -> Outcome:
-        """Let timers of a clock fire by the rules for one key."""
+    def _timed_out(self, outcome: Outcome, watermark_ms: int, now_ms: int) -> Outcome:
+        """Let timers fire by the rules for one key.  Windows whose cleanup is due are gone before their time-outs."""
 
         def advance(_: Key, run: KeyRun, panes: list[OpenPane]) -> None:
             run.open(panes)
             run.advance_watermark(watermark_ms)
-            if clock == PROCESSING:
-                run.advance_processing_time(now_ms)
+            run.advance_processing_time(now_ms)
 
         return self._key_by_key(outcome, (), advance, watermark_ms, now_ms)
 
