@@ -87,7 +87,7 @@ class Process(WindowFunction):
 
 
 class Aggregate(WindowFunction):
-    """Folds rows into an accumulator as they arrive, so that a window keeps no rows.
+    """Folds rows into an accumulator as they arrive, so that a window without an evictor keeps no rows.
 
     A process function may follow, and sees the one result.
     """

@@ -208,7 +208,7 @@ def _text(value: Any) -> str:
 
 
 def json_text(node: Any) -> str:
-    """Return a value as JSON in UTF-8, without blanks, and with numbers as they were written."""
+    """Return a value as JSON that UTF-8 has, without blanks, and with numbers as they were written."""
     if isinstance(node, dict):
         return "{" + ",".join(f"{json_text(name)}:{json_text(value)}" for name, value in node.items()) + "}"
     if isinstance(node, list):

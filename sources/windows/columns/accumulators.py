@@ -65,7 +65,7 @@ class Accumulators:
         """Return the accumulators of groups, in order of their numbers.
 
         table: has the accumulators, in the order in which they are added.
-        groups: the number of the group of each row; all numbers from 0 are there.
+        groups: the number of the group of each row.
         order, begins: the places of rows by group, and where in them each group begins.
         """
         if len(begins) == len(order):

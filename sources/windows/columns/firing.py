@@ -59,7 +59,7 @@ class Firing:
     clock: the column of the timers, which says in which time they are; None: the trigger has none.
     state: the name of the trigger's state, one whole number for each window; empty: it has none.
     at_end: windows fire at their last millisecond.
-    late_waits: a row behind that waits for the next watermark; otherwise its window fires at once.
+    late_waits: a row behind the end of its window sets a timer; otherwise the window fires at once.
     interval: windows fire at its multiples, too, in ms; 0: they do not.  The state is the next of them.
     max_count: windows fire when so many rows have come; 0: they do not.  The state is the number of rows.
     purges: a window that fires loses its rows.

@@ -81,15 +81,12 @@ class WindowTable:
 
     def of_windows(self, keys: Sequence[Any], windows: Windows, accumulators: Sequence[Any]) -> pa.Table:
         """Return a table of the state, of the columns of keys and accumulators, and windows."""
-        columns = {name: getattr(windows, name) for name in self._of_windows}
+        columns = {field.name: getattr(windows, name) for name, field in self._of_windows.items()}
         columns |= {clock: self.cleanups(clock, windows.ends) for clock in self.clocks[1:]}
         if self._has_timeout:
-            clock = "timers" if self.clock == PROCESSING else PROCESSING
             timeouts = np.where(windows.timeouts == OVER, NEVER, windows.timeouts)
-            columns[clock] = np.minimum(columns[clock], timeouts)
-        of_windows = [
-            pa.array(column, pa.bool_() if column.dtype == bool else pa.int64()) for column in columns.values()
-        ]
+            columns[PROCESSING] = np.minimum(columns[PROCESSING], timeouts)
+        of_windows = [pa.array(column, self.schema.field(name).type) for name, column in columns.items()]
         return pa.Table.from_arrays([*keys, *of_windows, *accumulators], schema=self.schema)
 
     def timed(self, windows: Windows, watermark_ms: int) -> Windows:

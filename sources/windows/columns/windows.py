@@ -1,8 +1,9 @@
 """Windows of many keys at once, in columns: SQL aggregates of tidegate's windows and triggers.
 
-The state is a table with a row for each key and open window.  What a trigger decides row by row is left to the rules
-for one key (``KeyRun``): keys with rows behind the end of a window, or with enough rows for a trigger that counts and
-does not purge, windows with a time-out that have a timer due, and sums that are too large for Arrow.
+The state is a table with a row for each key and open window.  The rules for one key (``KeyRun``) take what a trigger
+decides row by row: keys with rows behind the end of a window, with a session that has ended, or with enough rows for a
+count, unless it purges windows that do not merge.  They also take windows with a time-out that have a timer due, and
+values that Arrow would add or compare in another way.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ class ColumnWindows:
         knows_late = self._operator.in_event_time and not merges
         is_late = ends - 1 + lateness <= watermark_ms if knows_late else np.zeros_like(is_open)
         by_row = np.zeros(codes.max() + 1, bool)
-        # A row may make its window fire at once, or may be late.
+        # A row may make its window fire at once, set a timer behind the watermark, or be late.
         by_row[of_rows[places[~is_open & ~is_late]]] = True
         if merges and self._firing.interval:  # only a session that has ended waits for nothing, and may go on
             windows = self._table.windows(state)
@@ -174,9 +175,9 @@ class ColumnWindows:
             by_row[of_state[has_ended & np.isin(of_state, of_rows)]] = True
         places, starts, ends = places[is_open], starts[is_open], ends[is_open]
         table, of_table = self._with_pairs(state, of_state, rows, of_rows, (places, starts, ends), now_ms)
+        groups = self._groups(table, of_table)
         counts_all = self._firing.max_count > 0 and self._firing.purges and not merges
-        if self._firing.max_count and not counts_all and table.num_rows:
-            groups = self._groups(table, of_table)
+        if self._firing.max_count and not counts_all:
             counts = np.bincount(groups, weights=self._table.windows(table).states)
             by_row[of_table[counts[groups] >= self._firing.max_count]] = True
         by_row |= self._accumulators.inexact(table, of_table, len(by_row))
@@ -185,11 +186,11 @@ class ColumnWindows:
             late = [*outcome.late, *self._by_key(_chosen(rows, is_behind & ~by_row[of_rows]))]
             outcome = outcome._replace(late=late)
         at_once = ~by_row[of_table]
-        table, of_table = _chosen(table, at_once), of_table[at_once]
+        table, groups = _chosen(table, at_once), groups[at_once]
         if counts_all and table.num_rows:
-            counted, table, of_table = self._counted(table, of_table, watermark_ms)
-            outcome = outcome._replace(fired=[*outcome.fired, counted])
-        merged = self._merged(table, of_table, watermark_ms)
+            counted, table, groups = self._counted(table, groups, watermark_ms)
+            outcome = outcome._replace(fired=[*outcome.fired, counted] if counted.num_rows else outcome.fired)
+        merged = self._merged(table, groups, watermark_ms)
         if not by_row.any():
             return outcome._replace(state=merged)
         of_keys = outcome._replace(state=_chosen(state, by_row[of_state]))
@@ -250,18 +251,20 @@ class ColumnWindows:
 
     def _groups(self, table: pa.Table, codes: Ints) -> Ints:
         """Return the number of the key and window of each row."""
+        if not table.num_rows:
+            return codes
         starts, ends = (table.column(name).to_numpy() for name in (START, END))
         if self._operator.assigner.merges:
             return numbers_of_sessions(codes, starts, ends)
         _, by_start = np.unique(starts, return_inverse=True)
         return np.unique(codes * (by_start.max() + 1) + by_start, return_inverse=True)[1]
 
-    def _counted(self, table: pa.Table, codes: Ints, watermark_ms: int) -> tuple[pa.Table, pa.Table, Ints]:
-        """Return windows as often as enough of their rows have come, then the table without these rows, and its codes.
+    def _counted(self, table: pa.Table, groups: Ints, watermark_ms: int) -> tuple[pa.Table, pa.Table, Ints]:
+        """Return windows as often as enough of their rows have come, then the table without these rows, and its groups.
 
         A trigger that purges whenever it fires begins to count anew.
         """
-        groups, counts, enough = self._groups(table, codes), self._table.windows(table).states, self._firing.max_count
+        counts, enough = self._table.windows(table).states, self._firing.max_count
         order = np.argsort(groups, kind="stable")
         begins = np.flatnonzero(np.diff(groups[order], prepend=-1))
         sums, sizes = np.cumsum(counts[order]), np.diff(begins, append=len(order))
@@ -271,20 +274,17 @@ class ColumnWindows:
         firings, is_counted = np.empty_like(groups), np.empty(len(groups), bool)
         firings[order] = np.maximum(sums - before - 1, 0) // enough
         is_counted[order] = firings[order] < (after - before) // enough
-        rest, of_rest = _chosen(table, ~is_counted), codes[~is_counted]
-        numbers = groups[is_counted] * (firings.max() + 1) + firings[is_counted]
-        _, by_firing = np.unique(numbers, return_inverse=True)
-        return self._merged(_chosen(table, is_counted), by_firing, watermark_ms), rest, of_rest
+        by_firing = groups[is_counted] * (firings.max() + 1) + firings[is_counted]
+        fired = self._merged(_chosen(table, is_counted), by_firing, watermark_ms)
+        return fired, _chosen(table, ~is_counted), groups[~is_counted]
 
-    def _merged(self, table: pa.Table, codes: Ints, watermark_ms: int) -> pa.Table:
-        """Return one row for each key and window."""
+    def _merged(self, table: pa.Table, groups: Ints, watermark_ms: int) -> pa.Table:
+        """Return one row for each group."""
         if not table.num_rows:
             return table
-        groups = self._groups(table, codes)
         order = np.argsort(groups, kind="stable")
         begins = np.flatnonzero(np.diff(groups[order], prepend=-1))
         firsts = table.select(self._keys).take(pa.array(order[begins]))
-        lasts = np.append(begins[1:], len(order)) - 1
         windows = self._table.windows(table)
         states = windows.states[order]
         if self._firing.max_count:
@@ -294,21 +294,27 @@ class ColumnWindows:
         else:
             states = states[begins]
         # A window that fired by the clock at its end goes on in event time, and takes rows without waiting again.
-        waits_for_ever = self._firing.interval and not self._operator.assigner.merges
-        timeouts = windows.timeouts[order]
-        # Not the earliest: the clock may go back.
-        runs_already = (timeouts[begins] != NEVER) & (not self._firing.restarts)
+        first_decides = self._firing.interval > 0 and not self._operator.assigner.merges
         merged = Windows(
             np.minimum.reduceat(windows.starts[order], begins),
             np.maximum.reduceat(windows.ends[order], begins),
             windows.timers[order[begins]],
             states,
-            windows.waits[order[begins]] if waits_for_ever else np.logical_or.reduceat(windows.waits[order], begins),
+            windows.waits[order[begins]] if first_decides else np.logical_or.reduceat(windows.waits[order], begins),
             np.logical_or.reduceat(windows.held[order], begins),
-            np.where(runs_already, timeouts[begins], timeouts[lasts]),
+            self._timeouts(windows.timeouts, order, begins),
         )
         accumulators = self._accumulators.merged(table, groups, order, begins)
         return self._table.of_windows(firsts.columns, self._table.timed(merged, watermark_ms), accumulators)
+
+    def _timeouts(self, timeouts: Ints, order: Places, begins: Places) -> Ints:
+        """Return the time-outs of merged windows."""
+        firsts = timeouts[order[begins]]
+        if self._firing.timeout is None:
+            return firsts
+        lasts = timeouts[order[np.append(begins[1:], len(order)) - 1]]
+        # Not the earliest: the clock may go back.
+        return lasts if self._firing.restarts else np.where(firsts == NEVER, lasts, firsts)
 
     def _timed_out(self, outcome: Outcome, watermark_ms: int, now_ms: int) -> Outcome:
         """Let timers fire by the rules for one key.  Windows whose cleanup is due are gone before their time-outs."""
