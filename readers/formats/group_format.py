@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tidegate.readers.event_time.seen import TimeTally
 from tidegate.readers.event_time.units import TimeUnit
-from tidegate.readers.formats.row_groups import MOST_ROWS, RowGroup, surveys_of
+from tidegate.readers.formats.row_groups import ESTIMATED_ROW_BYTES, MOST_ROWS, RowGroup, surveys_of
 from tidegate.readers.formats.typed_format import TypedFormat, TypedObject
 from tidegate.readers.objects.values import ChunkSurvey, S3Object, TimeRange
 
@@ -73,7 +73,14 @@ class GroupFormat(TypedFormat):
         """See TypedFormat.opened."""
 
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
-        """See ObjectFormat.survey.  The column of the times is read, unless the format knows them."""
+        """See ObjectFormat.survey.  The column of the times is read, unless the format knows them.
+
+        Without a column, an object up to ``chunk_bytes`` is not read, and its rows are estimated.
+        """
+        if not obj.size:
+            return []
+        if column is None and obj.size <= self.chunk_bytes:
+            return [ChunkSurvey(0, obj.size, max(1, obj.size // ESTIMATED_ROW_BYTES), None)]
         with self.decoding(obj), self.opened(obj) as opened:
             groups = opened.groups
             times: list[GroupTimes] = [(None, 0)] * len(groups)

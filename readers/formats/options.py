@@ -58,11 +58,10 @@ class RecordOptions(ColumnOptions):
         return BadRecordPolicy(self.mode, self.rescued_data_column, self.bad_records_path)
 
 
-class TypedOptions(ColumnOptions):
-    """Options of formats whose objects declare the types of their columns.
+class AvroOptions(ColumnOptions):
+    """Options of Avro.
 
-    max_decompressed_bytes: the maximum size of a decompressed block of avro.  It also limits the memory beyond 768 MiB
-        for decoding parquet or orc.
+    max_decompressed_bytes: the maximum size of a decompressed block of avro.
     """
 
     max_decompressed_bytes: MostBytes = DEFAULT_MOST_BYTES

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.csv.options import CsvOptions
-from tidegate.readers.formats.options import ColumnOptions, RecordOptions, TypedOptions
+from tidegate.readers.formats.options import AvroOptions, ColumnOptions, RecordOptions
 from tidegate.readers.objects.values import Bucket, ObjectFormat
 
 FormatName: TypeAlias = Literal["parquet", "json", "avro", "orc", "csv", "text", "binaryFile"]
@@ -65,21 +65,19 @@ def _of_records(options: RecordOptions, reading: Reading) -> dict[str, Any]:
     return {**_of_columns(options, reading), "bad_records": options.bad_record_policy}
 
 
-def _parquet(options: TypedOptions, store: Bucket, reading: Reading) -> ObjectFormat:
-    from tidegate.readers.formats.guarded.format import GuardedFormat
+def _parquet(options: ColumnOptions, store: Bucket, reading: Reading) -> ObjectFormat:
     from tidegate.readers.formats.parquet.format import ParquetFormat
 
-    return GuardedFormat(ParquetFormat(store, **_of_columns(options, reading)), options.max_decompressed_bytes)
+    return ParquetFormat(store, **_of_columns(options, reading))
 
 
-def _orc(options: TypedOptions, store: Bucket, reading: Reading) -> ObjectFormat:
-    from tidegate.readers.formats.guarded.format import GuardedFormat
+def _orc(options: ColumnOptions, store: Bucket, reading: Reading) -> ObjectFormat:
     from tidegate.readers.formats.orc.format import OrcFormat
 
-    return GuardedFormat(OrcFormat(store, **_of_columns(options, reading)), options.max_decompressed_bytes)
+    return OrcFormat(store, **_of_columns(options, reading))
 
 
-def _avro(options: TypedOptions, store: Bucket, reading: Reading) -> ObjectFormat:
+def _avro(options: AvroOptions, store: Bucket, reading: Reading) -> ObjectFormat:
     from tidegate.readers.formats.avro.format import AvroFormat
 
     return AvroFormat(store, **_of_columns(options, reading), most_bytes=options.max_decompressed_bytes)
@@ -120,11 +118,11 @@ def _binary_file(_: BaseModel, store: Bucket, reading: Reading) -> ObjectFormat:
 
 
 FORMATS: Mapping[str, FormatFactory] = {
-    "parquet": FormatFactory(_parquet, TypedOptions),
+    "parquet": FormatFactory(_parquet, ColumnOptions),
     # In a column of timestamps, a number of JSON counts seconds.
     "json": FormatFactory(_json, RecordOptions, parsed_units=("iso8601", "s")),
-    "avro": FormatFactory(_avro, TypedOptions),
-    "orc": FormatFactory(_orc, TypedOptions),
+    "avro": FormatFactory(_avro, AvroOptions),
+    "orc": FormatFactory(_orc, ColumnOptions),
     "csv": FormatFactory(
         _csv,
         CsvOptions,
@@ -137,7 +135,7 @@ FORMATS: Mapping[str, FormatFactory] = {
 """The factory of each format, by its name: the value of the option ``fileFormat``."""
 
 
-class FormatOptions(TypedOptions, CsvOptions):
+class FormatOptions(AvroOptions, CsvOptions):
     """The options of all formats; a query may set the options of its format."""
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from tidegate.readers.objects.values import ChunkSurvey, S3Object, TimeRange
+from tidegate.readers.objects.values import ChunkSurvey, TimeRange
 
 BATCH_BYTES = 8 << 20
 """The maximum size of a batch, unless a single row is larger."""
@@ -30,15 +30,6 @@ class RowGroup(NamedTuple):
     number: int
     start: int
     rows: int
-
-
-def unseen_surveys(obj: S3Object, column: str | None, chunk_bytes: int) -> list[ChunkSurvey] | None:
-    """Return the chunks of an object that can be surveyed without reading it; None: it has to be read."""
-    if not obj.size:
-        return []
-    if column is None and obj.size <= chunk_bytes:
-        return [ChunkSurvey(0, obj.size, max(1, obj.size // ESTIMATED_ROW_BYTES), None)]
-    return None
 
 
 def surveys_of(

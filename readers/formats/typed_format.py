@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
@@ -78,8 +78,18 @@ class TypedFormat(ObjectFormat):
                 yield from within_bounds(conform(batch, schema))
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
-        """See ObjectFormat.infer; raises the errors of inferred_schema."""
-        return inferred_schema(samples, self.schema_of, self.store.bucket)
+        """Return the columns of the samples, in Spark's types; columns that only later samples have come last.
+
+        Raises OptionError if all samples are empty, if two disagree on a type, and for a type that Spark cannot hold.
+        """
+        schemas = [spark_schema(self.schema_of(sample)) for sample in samples if sample.size]
+        if not schemas:
+            bucket = self.store.bucket
+            raise OptionError(f"no object of s3://{bucket} holds bytes to infer a schema from; give a schema")
+        try:
+            return spark_schema(pa.unify_schemas(schemas, promote_options="permissive"))
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as problem:
+            raise OptionError(f"the objects disagree on the type of a column; give a schema: {problem}") from None
 
     @contextmanager
     def decoding(self, obj: S3Object) -> Iterator[None]:
@@ -123,20 +133,3 @@ class TypedFormat(ObjectFormat):
         if times is None:
             return SeenTimes(column, self.unit)
         return SeenTimes(column, times.unit, pa.schema([times.field]))
-
-
-def inferred_schema(samples: Sequence[S3Object], schema_of: Callable[[S3Object], pa.Schema], bucket: str) -> pa.Schema:
-    """Return the columns of the samples, in Spark's types; columns that only later samples have come last.
-
-    schema_of: reads the columns of an object that is not empty.
-
-    Raises OptionError if all samples are empty, if two disagree on a type, and for a type that Spark cannot hold.
-    Errors of ``schema_of`` are passed on.
-    """
-    schemas = [spark_schema(schema_of(sample)) for sample in samples if sample.size]
-    if not schemas:
-        raise OptionError(f"no object of s3://{bucket} holds bytes to infer a schema from; give a schema")
-    try:
-        return spark_schema(pa.unify_schemas(schemas, promote_options="permissive"))
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as problem:
-        raise OptionError(f"the objects disagree on the type of a column; give a schema: {problem}") from None

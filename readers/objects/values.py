@@ -135,15 +135,6 @@ class ObjectFormat(ABC):
         ConnectorError if the endpoint does not answer.
         """
 
-    def survey_together(self, objects: Sequence[S3Object], column: str | None) -> list[list[ChunkSurvey]] | None:
-        """Return what ``survey`` returns for each of a few objects, if one call for all is cheaper.
-
-        None: the caller surveys each object by itself.  Called on the driver.  Raises what ``survey`` raises; then,
-        too, the caller surveys each object, to learn which one fails.
-        """
-        del objects, column
-        return None
-
     @abstractmethod
     def read(self, chunk: Chunk, schema: pa.Schema, set_aside: SetAside | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a chunk, in order, as batches of ``schema`` with at most 8 MiB, or with a single row.

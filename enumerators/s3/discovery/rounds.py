@@ -20,8 +20,8 @@ from tidegate.enumerators.s3.discovery.marked_folders import MarkedFolders
 from tidegate.enumerators.s3.notifications.objects import ObjectNotifications
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
-from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError, counted
-from tidegate.readers.objects.values import CHUNK_SCHEMA, SKIP_CORRUPT, Chunk, ChunkSurvey, ObjectFormat, S3Object
+from tidegate.errors import CorruptDataError, ObjectGoneError, counted
+from tidegate.readers.objects.values import CHUNK_SCHEMA, SKIP_CORRUPT, Chunk, ObjectFormat, S3Object
 
 _LOG = logging.getLogger("tidegate.planner")
 _THREADS = 16
@@ -168,31 +168,18 @@ class ObjectDiscovery:
             if self._stopped.is_set() or given_up.is_set():
                 raise CancelledError
 
-        go_on()
         surveyed = []
-        for obj, pieces in zip(objects, self._together(objects), strict=True):
+        for obj in objects:
             go_on()
-            chunks = self._chunks(obj, pieces, now_ms)
+            chunks = self._chunks(obj, now_ms)
             if chunks is not None:
                 surveyed.append((obj, chunks))
         return surveyed
 
-    def _together(self, objects: Sequence[S3Object]) -> Sequence[list[ChunkSurvey] | None]:
-        """Return the chunks of each object, surveyed together; None: survey each by itself."""
-        apart = [None] * len(objects)
-        columns = {self._times.column_in(obj) for obj in objects}
-        if len(columns) > 1:
-            return apart
-        try:
-            return self._format.survey_together(objects, columns.pop()) or apart
-        except (BadRecordError, CorruptDataError, ObjectGoneError):
-            return apart  # and it says for which
-
-    def _chunks(self, obj: S3Object, pieces: list[ChunkSurvey] | None, now_ms: int) -> list[Chunk] | None:
+    def _chunks(self, obj: S3Object, now_ms: int) -> list[Chunk] | None:
         """Return the chunks of an object; None: it is gone, and must not be remembered."""
         try:
-            if pieces is None:
-                pieces = self._format.survey(obj, self._times.column_in(obj))
+            pieces = self._format.survey(obj, self._times.column_in(obj))
         except ObjectGoneError:
             # If it comes back as another version, it is new.
             _LOG.warning("the object %r was deleted or overwritten before it could be looked at", obj.key)

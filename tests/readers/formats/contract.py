@@ -23,9 +23,7 @@ from tests.readers.formats.files import ORC_CODECS, orc_file, parquet
 from tests.support.objects import arrow_tables
 from tests.support.objects.lab import InMemory
 from tidegate.readers.formats.binary.format import BINARY_FILE_SCHEMA
-from tidegate.readers.formats.guarded.format import GuardedFormat
 from tidegate.readers.formats.registry import FORMATS, INFERRED, FormatOptions
-from tidegate.readers.objects.values import ObjectFormat
 
 NOON_US = 1_767_268_800_000_000  # 2026-01-01T12:00:00Z
 UTC_US = pa.timestamp("us", "UTC")
@@ -97,13 +95,10 @@ class Case:
     bad: bytes | None = None
     corrupt: Mapping[str, bytes] = field(default_factory=dict)
 
-    def made(self, store: InMemory, *, in_process: bool = False, chunk_bytes: int | None = None, **options: Any):
-        """Return the format as the source makes it; ``in_process``: as its decoder processes run it, if it has some."""
-        made = FORMATS[self.name].create(FormatOptions(**self.options, **options), store, INFERRED)
-        if isinstance(made, GuardedFormat):
-            made = replace(made, inner=_cut(made.inner, chunk_bytes))
-            return made.inner if in_process else made
-        return made if self.one_chunk else _cut(made, chunk_bytes)
+    def made(self, store: InMemory, *, chunk_bytes: int | None = None, **options: Any) -> Any:
+        """Return the format as the source makes it."""
+        made: Any = FORMATS[self.name].create(FormatOptions(**self.options, **options), store, INFERRED)
+        return made if self.one_chunk or chunk_bytes is None else replace(made, chunk_bytes=chunk_bytes)
 
     @contextmanager
     def on(self, way: Way) -> Iterator[None]:
@@ -117,10 +112,6 @@ class Case:
     def all_ways(self) -> Sequence[Way]:
         """All ways of reading, the format's own first."""
         return ({}, *self.ways)
-
-
-def _cut(made: ObjectFormat, chunk_bytes: int | None) -> Any:
-    return made if chunk_bytes is None else replace(made, chunk_bytes=chunk_bytes)  # type: ignore[type-var]
 
 
 def _avro(table: pa.Table, group: int) -> bytes:

@@ -59,7 +59,7 @@ def test_an_object_is_read_whole_and_in_order_on_every_way(case: Case) -> None:
     assert read(case.made(store), store.listed(), table.schema).equals(table)
     for way in case.ways:
         with case.on(way):
-            assert read(case.made(store, in_process=True), store.listed(), table.schema).equals(table)
+            assert read(case.made(store), store.listed(), table.schema).equals(table)
 
 
 @cases(one_chunk=False)
@@ -71,7 +71,7 @@ def test_chunks_cut_anywhere_give_each_row_once_and_in_order(case: Case, data: s
     obj = store.listed()
     cuts = sorted(data.draw(st.sets(st.integers(1, obj.size - 1), max_size=4)))
     with case.on(data.draw(st.sampled_from(case.all_ways))):
-        made = case.made(store, in_process=True)
+        made = case.made(store)
         tables = [read(made, obj, table.schema, *pair) for pair in itertools.pairwise([0, *cuts, obj.size])]
     assert pa.concat_tables(tables).equals(table)
 
@@ -84,7 +84,7 @@ def test_a_survey_cuts_an_object_without_gaps_into_chunks_that_add_up_to_it(case
     obj = store.listed()
     for way in case.all_ways:
         with case.on(way):
-            made = case.made(store, in_process=True, chunk_bytes=chunk_bytes)
+            made = case.made(store, chunk_bytes=chunk_bytes)
             surveys = made.survey(obj, case.event_time)
             tables = [read(made, obj, table.schema, survey.start, survey.end) for survey in surveys]
         assert [0, *(survey.end for survey in surveys)] == [*(survey.start for survey in surveys), obj.size]
@@ -117,7 +117,7 @@ def test_any_survey_gives_each_row_once_and_the_times_of_its_chunks(case: Case, 
     obj = store.listed()
     with case.on(data.draw(st.sampled_from(case.all_ways))):
         chunk_bytes = data.draw(st.integers(1, 2 * obj.size))
-        made = case.made(store, in_process=True, chunk_bytes=chunk_bytes, event_time_unit=unit)
+        made = case.made(store, chunk_bytes=chunk_bytes, event_time_unit=unit)
         schema = made.infer([obj])
         surveys = made.survey(obj, column)
         tables = [read(made, obj, schema, survey.start, survey.end) for survey in surveys]
@@ -176,7 +176,7 @@ def test_columns_are_those_of_the_schema(case: Case) -> None:
     first, last = table.schema[0], table.schema[-1]
     for way in case.all_ways:
         with case.on(way):
-            made = case.made(store, in_process=True)
+            made = case.made(store)
             other = last.name.upper() if case.any_case else last.name
             schema = pa.schema([(other, last.type), ("missing", pa.float64()), (first.name, first.type)])
             texts, numbers = (table.column(field.name).to_pylist() for field in (last, first))
@@ -201,7 +201,7 @@ def test_fields_of_a_column_are_those_of_the_schema(case: Case) -> None:
     schema = pa.schema([(name, pa.struct([("r", pa.int64()), ("missing", pa.string())]))])
     for way in case.all_ways:
         with case.on(way):
-            made = case.made(store, in_process=True)
+            made = case.made(store)
             assert read(made, store.listed(), schema).to_pylist() == [{name: {"r": 2, "missing": None}}] * 3
             if dotted:
                 assert read(made, store.listed(), pa.schema([("p.r", pa.int64())])).to_pylist() == [{"p.r": 7}] * 3
@@ -321,7 +321,7 @@ def test_an_object_that_is_cut_short_is_refused_or_gives_no_rows_but_its_own(cas
     for end in lengths:
         store = InMemory(content[:end])
         try:
-            mine = read(case.made(store, in_process=True), store.listed(), table.schema).to_pylist()
+            mine = read(case.made(store), store.listed(), table.schema).to_pylist()
         except (BadRecordError, CorruptDataError) as problem:
             refusals.append(str(problem))
         else:
@@ -337,7 +337,7 @@ def test_an_object_overwritten_after_the_survey_is_gone_on_every_way(case: Case)
         store = InMemory(case.write(table, 4))
         obj = store.listed()
         with case.on(way):
-            for look in looks_at(case, case.made(store, in_process=bool(way)), obj):
+            for look in looks_at(case, case.made(store), obj):
                 look()
                 store.gone = True
                 with pytest.raises(ObjectGoneError, match=f"^{GONE}$") as error:

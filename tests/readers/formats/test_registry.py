@@ -10,7 +10,7 @@ from tidegate.readers.formats.registry import FORMATS, FormatName, FormatOptions
 
 
 def test_every_folder_of_a_format_is_in_the_registry():
-    folders = {path.parent.name for path in Path(formats.__file__).parent.glob("*/format.py")} - {"guarded"}
+    folders = {path.parent.name for path in Path(formats.__file__).parent.glob("*/format.py")}
     assert {name.removesuffix("File") for name in FORMATS} == folders
     assert tuple(FORMATS) == get_args(FormatName)
 

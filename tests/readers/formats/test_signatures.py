@@ -3,8 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from tests.readers.formats.contract import ROWS
-from tests.readers.formats.object_seeds import seeds
+from tests.readers.formats.contract import CASES, ROWS, rows_of
 from tests.support.objects.lab import InMemory
 from tidegate.errors import CorruptDataError
 from tidegate.readers.formats.registry import FORMATS, INFERRED, FormatOptions
@@ -19,7 +18,7 @@ NAMED = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro"}
 def test_an_object_of_another_format_is_named_whatever_is_done_with_bad_records(file_format, written):
     if file_format == written:
         return
-    content = seeds(written)[0]
+    content = CASES[written].write(rows_of(60), 20)
     store, factory = InMemory(content), FORMATS[file_format]
     obj = store.listed()
     drops = {"mode": "DROPMALFORMED"} if "mode" in factory.options.model_fields else {}

@@ -39,7 +39,7 @@ def test_what_spark_wrote_is_what_spark_reads(spark, tmp_path, name, source, cod
         frame.write.format(source).option("compression", codec).save(str(tmp_path / codec))
         (path,) = (tmp_path / codec).glob("part-*")
         store = InMemory(path.read_bytes())
-        made, obj = CASES[name].made(store, in_process=True), store.listed()
+        made, obj = CASES[name].made(store), store.listed()
         theirs = spark.read.format(source).load(str(path))
         schema = made.infer([obj])
         assert StructType.fromJson(from_arrow_schema(schema).jsonValue()) == theirs.schema

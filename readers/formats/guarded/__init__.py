@@ -1,1 +1,0 @@
-"""Decoder processes, for formats whose libraries may end the process."""
