@@ -4,8 +4,10 @@ DIR/offsets/17    the end of batch 17 for each source of the query, stored befor
 DIR/commits/17    there when the batch is written
 DIR/metadata      the id of the query
 
-Spark keeps about the last hundred.  Each offset is a line, after a version and Spark's own notes.  Version 2 of the
-file puts the source's name and a colon before each offset.  A ``-`` means that the source has no offset.
+Spark keeps about the last hundred.  Each offset is a line, after a version and Spark's own notes.  Version 1 of the
+file has the lines in the order of the query's sources.  Version 2 has them in any order, and puts a name and a colon
+before each offset: the name that ``DataStreamReader.name()`` gave the source, or its place in the query.  A ``-`` means
+that the source has no offset.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ from uuid import UUID
 from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.planning.offset import Offset
+from tidegate.errors import CheckpointError
 from tidegate.readers.s3.config import S3ConnectionConfig
 
 _HEADER_LINES = 2
+_VERSIONS = ("v1", "v2")
 _WITH_NAMES = "v2"
 _NO_OFFSET = "-"
 _BOTO3_FINDS_IT = S3ConnectionConfig()
@@ -45,7 +49,7 @@ def query_id(folder: Folder) -> str | None:
 
 
 class SourceOffset(NamedTuple):
-    """The offset of one source after a batch, usually JSON, and its name with a colon if the file has names."""
+    """The offset of one source after a batch, usually JSON, and the source's name."""
 
     name: str
     text: str | None
@@ -67,14 +71,19 @@ class LoggedOffsets:
     sources: tuple[SourceOffset, ...]
 
     @classmethod
-    def parse(cls, data: bytes) -> LoggedOffsets:
-        """Read a file."""
+    def parse(cls, data: bytes, address: str) -> LoggedOffsets:
+        """Read a file.  Raises CheckpointError, which names its address, if Spark's own part of it is damaged."""
         lines = data.decode(errors="replace").split("\n")
         header, rest = tuple(lines[:_HEADER_LINES]), lines[_HEADER_LINES:]
+        if header[0] not in _VERSIONS or type(cls(header, ()).notes.get("batchWatermarkMs")) is not int:
+            raise CheckpointError(
+                f"{address} is damaged: it does not begin with a version that this tidegate reads "
+                f"({' or '.join(_VERSIONS)}) and Spark's notes on the batch"
+            )
         sources = []
-        for line in filter(None, rest):
-            name, colon, text = line.partition(":") if header[0] == _WITH_NAMES else ("", "", line)
-            sources.append(SourceOffset(name + colon, None if text == _NO_OFFSET else text))
+        for place, line in enumerate(filter(None, rest)):
+            name, _, text = line.partition(":") if header[0] == _WITH_NAMES else (str(place), "", line)
+            sources.append(SourceOffset(name, None if text == _NO_OFFSET else text))
         return cls(header, tuple(sources))
 
     @property
@@ -86,28 +95,37 @@ class LoggedOffsets:
         return {}
 
     @property
-    def by_place(self) -> dict[int, SourceOffset]:
-        """The offsets by the place of the source in the query, in the order of the file.
+    def watermark_ms(self) -> int:
+        """Spark's watermark, behind which the batch drops rows; 0: there is none yet."""
+        return int(self.notes["batchWatermarkMs"])
+
+    @property
+    def by_name(self) -> dict[str, SourceOffset]:
+        """The offsets by the names of the sources, in the order of the query as far as names are places.
 
         A DataFrame that is used twice has two places.  Version 2 names only the last of them.
         """
-        return {
-            int(offset.name[:-1]) if offset.name[:-1].isdecimal() else line: offset
-            for line, offset in enumerate(self.sources)
-        }
+        return {offset.name: offset for offset in sorted(self.sources, key=lambda offset: name_order(offset.name))}
 
-    def ours(self, place: int) -> Offset | None:
+    def ours(self, name: str) -> Offset | None:
         """Return the offset of a source of tidegate.
 
         Raises CheckpointError for one of another version of tidegate.
         """
-        source = self.by_place.get(place)
+        source = self.by_name.get(name)
         return None if source is None else Offset.recognized(source.value)
 
     def to_bytes(self) -> bytes:
         """Return the file in Spark's format."""
-        lines = [offset.name + (_NO_OFFSET if offset.text is None else offset.text) for offset in self.sources]
+        texts = [(offset.name, _NO_OFFSET if offset.text is None else offset.text) for offset in self.sources]
+        has_names = self.header[0] == _WITH_NAMES
+        lines = [f"{name}:{text}" if has_names else text for name, text in texts]
         return "\n".join([*self.header, *lines]).encode()
+
+
+def name_order(name: str) -> tuple[bool, int, str]:
+    """Return the key by which names of sources are sorted: places first, as numbers."""
+    return not name.isdecimal(), int(name) if name.isdecimal() else 0, name
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,16 +152,33 @@ class BatchLogs:
     def read(cls, folder: Folder) -> BatchLogs:
         """Read the logs of a ``checkpointLocation``, which need not exist.
 
-        Raises ConnectorError if it cannot be read.
+        Raises ConnectorError if it cannot be read, and CheckpointError if it is damaged.
         """
         committed, log = _numbers(folder.within("commits")), folder.within("offsets")
         stored = {number: log.read(str(number)) for number in sorted(_numbers(log))}
-        return cls({number: LoggedOffsets.parse(file.data) for number, file in stored.items() if file}, committed)
+        parsed = {
+            number: LoggedOffsets.parse(file.data, f"{log.address}/{number}") for number, file in stored.items() if file
+        }
+        return cls(parsed, committed)
 
     @property
     def written(self) -> dict[int, LoggedOffsets]:
         """The offsets after each written batch."""
         return {number: logged for number, logged in self.offsets.items() if number in self.committed}
+
+    @property
+    def skipped(self) -> set[int]:
+        """The batches that Spark's offline repartition of state gave up: their rows come again in a later batch.
+
+        With ``enforceExactlyOnceSink=false`` it commits a batch that had failed, and plans the next one to end where
+        the batch before it had ended.
+        """
+        logs, skipped = self.offsets, set[int]()
+        for number, logged in logs.items():
+            before, after = logs.get(number - 1), logs.get(number + 1)
+            if before is not None and after is not None and number - 1 not in skipped:
+                skipped |= {number} if before.by_name == after.by_name != logged.by_name else set()
+        return skipped
 
     def of_source(self, is_wanted: Callable[[Offset], bool]) -> list[LoggedBatch]:
         """Return the batches of one source, which is selected by its offset.

@@ -85,12 +85,12 @@ def added(shares: Sequence[SourceAccount]) -> SourceAccount:
 class BatchesAccount(NamedTuple):
     """The share of some batches.
 
-    sources: the shares of the sources in it, in Spark's order.
+    sources: the shares of the sources in it, by their names in the query.
     late: their rows that Spark, or windows of tidegate, dropped as late.
     missing: sentences on what is not known.
     """
 
-    sources: Sequence[SourceAccount]
+    sources: Mapping[str, SourceAccount]
     late: Figure
     missing: Sequence[str]
 

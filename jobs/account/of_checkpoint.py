@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import typer
 
@@ -32,13 +33,13 @@ from tidegate.jobs.account.account import (
     balanced,
     total,
 )
-from tidegate.jobs.account.of_progress import UNKNOWN_BAD, RunTally, open_rows, rows_by_split, skips
+from tidegate.jobs.account.of_progress import UNKNOWN_BAD, RunTally, by_name, open_rows, rows_by_split, skips
 from tidegate.jobs.account.query import rows_in_state
 from tidegate.jobs.session import spark_session
-from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets, open_checkpoint, query_id
+from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets, name_order, open_checkpoint, query_id
 from tidegate.readers.s3.address import local_path, s3_address
 from tidegate.sources.kafka.source import KafkaSource
-from tidegate.sources.progress.query import QueryProgress
+from tidegate.sources.progress.query import QueryProgress, SourceBatch
 from tidegate.sources.progress.told import Told, told
 from tidegate.sources.windows.native import AHEAD_MS
 
@@ -77,10 +78,10 @@ def run_account(checkpoint: str, *, as_json: bool) -> None:
 
 def written_batches(folder: Folder) -> dict[int, LoggedOffsets]:
     """Return the batches that a checkpoint still has, and that are written.  Raises OptionError if there is none."""
-    logged = BatchLogs.read(folder).written
-    if not logged:
-        raise OptionError(f"CHECKPOINT is {folder.address}, which is no checkpoint with a written batch")
-    return logged
+    logs = BatchLogs.read(folder)
+    if not logs.written:
+        raise OptionError(f"CHECKPOINT is {folder.address}, which holds no checkpoint with a written batch")
+    return {number: logged for number, logged in logs.written.items() if number not in logs.skipped}
 
 
 def account_of_checkpoint(
@@ -97,73 +98,108 @@ def account_of_checkpoint(
     numbers = [number for number in logged if number == 0 or number - 1 in logged]
     missing = [_DELETED.format(min(logged))] if min(logged) else []
     parts = _told_parts(logged, numbers, found)
-    heard = {entry.number for part in parts for entry in part}
+    heard = {entry.number for part in parts for entry in part.entries}
     if len(numbers) > 1 and numbers[-2] in heard and numbers[-1] not in found:
         missing.append(f"what became of batch {numbers.pop()}, of which Spark has not told")
     untold = [number for number in numbers if number not in heard]
-    places = sorted(logged[max(logged)].by_place)
-    if len({len(part[0].sources) for part in parts} | ({len(places)} if untold else set())) > 1:
+    if untold and any(part.uses_one_twice for part in parts):
         parts, untold = [], numbers  # their sources cannot be added up
     tally = RunTally()
     for at, part in enumerate(parts):
-        for entry in part:
-            tally.add(entry, at)
-    shares = [_by_plan(logged, untold, places, has_state=has_state)] if untold else []
+        for entry in part.entries:
+            tally.add(entry, at, part.names)
+    shares = [_by_plan(logged, untold, has_state=has_state)] if untold else []
     shares += [tally.share()] if parts else []
     has_state = has_state if untold[-1:] == numbers[-1:] else tally.has_state
     if untold and any(said.bad_records_total is not None for entry in found.values() for said in entry.source_progress):
         missing.append(UNKNOWN_BAD)
+    named = by_name(share.sources for share in shares)
     return balanced(
         batches=(numbers[0], numbers[-1]) if numbers else None,
-        sources=[added(of_source) for of_source in zip(*(share.sources for share in shares), strict=True)],
+        sources=[added(named[name]) for name in sorted(named, key=name_order)],
         late=total(share.late for share in shares),
         open_=open_rows(min(logged), state, has_state=has_state),
         missing=[*dict.fromkeys([*missing, *(sentence for share in shares for sentence in share.missing)])],
     )
 
 
-def _told_parts(logged: Mapping[int, LoggedOffsets], numbers: Sequence[int], found: Told) -> list[list[QueryProgress]]:
-    """Return the batches of which Spark told, in parts of runs without a gap, but no part that leaves out a source."""
-    told = [(found[number], number) for number in numbers if number in found]
-    entries = [entry for entry, number in told if _is_of(entry, logged.get(number - 1), logged[number])]
-    groups = groupby(enumerate(entries), lambda at: (at[1].run_id, at[1].number - at[0]))
-    return [part for _, group in groups if _has_told(part := [entry for _, entry in group])]
+class _Part(NamedTuple):
+    """Batches of a run, without a gap, of which Spark told.
+
+    names: of their sources, in Spark's order, which is not that of the log.
+    uses_one_twice: the log has more sources than the query: a DataFrame that is used twice has two numbers.
+    """
+
+    entries: Sequence[QueryProgress]
+    names: Sequence[str]
+    uses_one_twice: bool
 
 
-def _is_of(entry: QueryProgress, before: LoggedOffsets | None, logged: LoggedOffsets) -> bool:
-    """Return whether a progress is of a logged batch, and not of one in a copy of the checkpoint."""
-    places = sorted(logged.by_place)
-    ranges = [(_begin(before, place), logged.ours(place)) for place in places]
-    # A DataFrame that is used twice is one source with two places.
-    is_placed = len(places) == len(entry.sources)
-    return all(
-        (batch.begin, batch.end) in (ranges[at : at + 1] if is_placed else ranges)
+def _told_parts(logged: Mapping[int, LoggedOffsets], numbers: Sequence[int], found: Told) -> list[_Part]:
+    """Return the batches of which Spark told, but no part that leaves out a source, or that is of a copy."""
+    known = [
+        (found[number], of_sources)
+        for number in numbers
+        if number in found and all(of_sources := _possible_names(found[number], logged.get(number - 1), logged[number]))
+    ]
+    parts = []
+    for _, group in groupby(enumerate(known), lambda at: (at[1][0].run_id, at[1][0].number - at[0])):
+        of_run = [told_of for _, told_of in group]
+        entries = [entry for entry, _ in of_run]
+        possible = zip(*(of_sources for _, of_sources in of_run), strict=True)
+        names = _distinct([set.intersection(*of_source) for of_source in possible])
+        if len(names) == len(entries[0].sources) and _has_told(entries):
+            parts.append(_Part(entries, names, len(names) < len(logged[entries[0].number].sources)))
+    return parts
+
+
+def _possible_names(entry: QueryProgress, before: LoggedOffsets | None, logged: LoggedOffsets) -> list[set[str]]:
+    """Return the names that each source of a progress may have in the log, by the offsets of the batch.
+
+    A source has no such name if the progress is of a batch in a copy of the checkpoint.
+    """
+    each, places = logged.by_name, [*logged.by_name]
+    has_places = all(map(str.isdecimal, places)) and len(places) == len(entry.sources)
+
+    def fits(batch: SourceBatch, name: str) -> bool:
+        if batch.end is None:
+            return has_places or each[name].value == batch.stored
+        return (batch.begin, batch.end) == (_begin(before, name), logged.ours(name))
+
+    return [
+        {name for name in (places[at : at + 1] if has_places else places) if fits(batch, name)}
         for at, batch in enumerate(entry.sources)
-        if batch.end is not None
-    )
+    ]
+
+
+def _distinct(possible: Sequence[set[str]]) -> list[str]:
+    """Return a name for each source, so that no two have the same; fewer, if there are none."""
+    names: list[str] = []
+    for one in possible:
+        names += sorted(one.difference(names), key=name_order)[:1]
+    return names
 
 
 def _has_told(part: Sequence[QueryProgress]) -> bool:
-    """Return whether all batches have the same sources, and each source of tidegate has told of itself."""
+    """Return whether each source of tidegate has told of itself."""
     sources = [(at, batch) for entry in part for at, batch in enumerate(entry.sources)]
     heard = {at for at, batch in sources if batch.end is None or batch.progress is not None}
-    return all(heard == {*range(len(entry.sources))} for entry in part)
+    return len(heard) == len(part[0].sources)
 
 
-def _by_plan(
-    logged: Mapping[int, LoggedOffsets], numbers: Sequence[int], places: Sequence[int], *, has_state: bool
-) -> BatchesAccount:
-    """Return the share of some batches without what Spark told, for the sources at these places."""
-    by_place = {place: _reads(logged, numbers, place) for place in places}
-    sources = [_source(place, reads) for place, reads in by_place.items()]
-    missing = [said for reads in by_place.values() for read in reads for said in skips(read.begin, read.end)]
+def _by_plan(logged: Mapping[int, LoggedOffsets], numbers: Sequence[int], *, has_state: bool) -> BatchesAccount:
+    """Return the share of some batches without what Spark told."""
+    names = dict.fromkeys(name for number in numbers for name in logged[number].by_name)
+    reads_of = {name: _reads(logged, numbers, name) for name in names}
+    sources = {name: _source(name, reads) for name, reads in reads_of.items()}
+    missing = [said for reads in reads_of.values() for read in reads for said in skips(read.begin, read.end)]
     missing += [
         f"how many rows of {source.reads} were read: only offsets of Kafka tell"
-        for source in sources
+        for source in sources.values()
         if source.read.rows is None
     ]
-    late = total(_late(source, reads) for source, reads in zip(sources, by_place.values(), strict=True))
-    if not has_state or not any(_watermark_ms(logged[number]) for number in numbers):
+    late = total(_late(sources[name], reads) for name, reads in reads_of.items())
+    if not has_state or not any(logged[number].watermark_ms for number in numbers):
         late = NO_ROWS
     elif late.rows != 0:
         missing.append("how many rows were late in batches for which Spark's watermark was ahead of the plan")
@@ -206,15 +242,15 @@ class _Read:
         return self.moves and (not is_behind or bool(self.begin.progress.late or self.end.progress.late))
 
 
-def _source(place: int, reads: Sequence[_Read]) -> SourceAccount:
+def _source(name: str, reads: Sequence[_Read]) -> SourceAccount:
     """Return the share of a source."""
     if not reads:
-        return SourceAccount(f"source {place} (not tidegate's)", Figure(None))
+        return SourceAccount(f"source {name} (not tidegate's)", Figure(None))
     connector = reads[-1].end.source
     by_split = sum((Counter(read.by_split) for read in reads), Counter[SplitId]())
     rows = by_split.total() if connector == KafkaSource.connector else None
     return SourceAccount(
-        f"source {place} ({connector})",
+        f"source {name} ({connector})",
         Figure(rows, "at most"),  # some offsets have no record
         total(read.set_aside for read in reads),
         by_split,
@@ -229,18 +265,14 @@ def _late(source: SourceAccount, reads: Sequence[_Read]) -> Figure:
     return Figure(None if source.read.rows is None else sum(sum(read.by_split.values()) for read in risky), "at most")
 
 
-def _reads(logged: Mapping[int, LoggedOffsets], numbers: Sequence[int], place: int) -> list[_Read]:
+def _reads(logged: Mapping[int, LoggedOffsets], numbers: Sequence[int], name: str) -> list[_Read]:
     reads = []
     for number in numbers:
-        if (end := logged[number].ours(place)) is not None:
-            begin, later = _begin(logged.get(number - 1), place), logged.get(number + 1)
-            reads.append(_Read(begin, end, None if later is None else later.ours(place), _watermark_ms(logged[number])))
+        if (end := logged[number].ours(name)) is not None:
+            begin, later = _begin(logged.get(number - 1), name), logged.get(number + 1)
+            reads.append(_Read(begin, end, None if later is None else later.ours(name), logged[number].watermark_ms))
     return reads
 
 
-def _begin(before: LoggedOffsets | None, place: int) -> Offset:
-    return (None if before is None else before.ours(place)) or Offset()
-
-
-def _watermark_ms(logged: LoggedOffsets) -> int:
-    return int(logged.notes.get("batchWatermarkMs") or 0)
+def _begin(before: LoggedOffsets | None, name: str) -> Offset:
+    return (None if before is None else before.ours(name)) or Offset()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.planning.offset import Offset
@@ -25,6 +26,7 @@ from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.progress.query import QueryProgress, SourceBatch
 from tidegate.sources.tasks import shown_watermark_ms
 
+_T = TypeVar("_T")
 UNKNOWN_BAD = (
     "how many bad records, if any, a run set aside in its last batch, and in a first one that a restart repeated"
 )
@@ -80,6 +82,15 @@ def skips(begin: Offset, end: Offset) -> Iterator[str]:
             yield f"{split} went on at {start} and not at {before}: records were lost, or it holds others now"
 
 
+def by_name(each: Iterable[Mapping[str, _T]]) -> dict[str, list[_T]]:
+    """Return the values of several mappings by name, in the order in which the names first appear."""
+    found: dict[str, list[_T]] = {}
+    for named in each:
+        for name, value in named.items():
+            found.setdefault(name, []).append(value)
+    return found
+
+
 class RunTally:
     """Adds up the batches of a run, or of several with the same sources, the oldest first.
 
@@ -92,21 +103,28 @@ class RunTally:
     def __init__(self, *, reads_once: bool = False) -> None:
         self.forgotten = 0
         self._reads_once = reads_once
-        self._parts: dict[tuple[str, int], list[_SourceTally]] = {}
+        self._parts: dict[tuple[str, int], dict[str, _SourceTally]] = {}
         self._batches: tuple[int, int] | None = None
         self._late, self._groups = NO_ROWS, 0
         self._last: QueryProgress | None = None
 
-    def add(self, entry: QueryProgress, part: int = 0) -> None:
+    def add(self, entry: QueryProgress, part: int = 0, names: Sequence[str] | None = None) -> None:
         """Take another batch.
 
         part: the number of the part of its run, if others are to have the share of the batches between two parts.
+        names: of its sources, which may be others in another run; None: they are those of all runs, in one order.
         """
         first, last = self._batches or (entry.number, entry.number)
         self.forgotten += max(0, entry.number - last - 1)
-        tallies = self._parts.setdefault((entry.run_id, part), [_SourceTally() for _ in entry.sources])
+        tallies, names = (
+            self._parts.setdefault((entry.run_id, part), {}),
+            names or [*map(str, range(len(entry.sources)))],
+        )
         reads_once = self._reads_once or (entry.plan is not None and entry.plan.reads_once)
-        rows = sum(tally.add(batch, reads_once=reads_once) for tally, batch in zip(tallies, entry.sources, strict=True))
+        rows = sum(
+            tallies.setdefault(name, _SourceTally()).add(batch, reads_once=reads_once)
+            for name, batch in zip(names, entry.sources, strict=True)
+        )
         self._batches = (first, entry.number)
         is_known = entry.operators == 1 and entry.plan is not None and entry.plan.counts_late
         late = Figure(entry.late_dropped, "exact" if is_known or not entry.late_dropped else "about")
@@ -127,7 +145,7 @@ class RunTally:
         )
         return balanced(
             batches=self._batches,
-            sources=sources,
+            sources=[*sources.values()],
             late=late,
             open_=open_rows((self._batches or (0, 0))[0], state, has_state=self.has_state),
             missing=[*missing, *forgotten, *not_known],
@@ -139,11 +157,11 @@ class RunTally:
         dropped = [f"how many rows are in the {counted(groups, 'group')} that Spark dropped as late"] if groups else []
         # Groups that another operator drops may be results from rows of any batch.
         late = Figure(None) if groups and operators > 1 else self._late
-        by_source = [*zip(*self._parts.values(), strict=True)]
-        sources = [added([part.account() for part in parts]) for parts in by_source]
+        by_source = by_name(self._parts.values())
+        sources = {name: added([part.account() for part in parts]) for name, parts in by_source.items()}
         runs = {run: tallies for (run, _), tallies in self._parts.items()}  # with the last part of each
-        missing = [said for parts in by_source for said in _skipped_or_lost(parts)]
-        missing += [said for last_parts in zip(*runs.values(), strict=True) for said in _left_out(last_parts)]
+        missing = [said for parts in by_source.values() for said in _skipped_or_lost(parts)]
+        missing += [said for last_parts in by_name(runs.values()).values() for said in _left_out(last_parts)]
         return BatchesAccount(sources, late, [*dropped, *missing])
 
     @property

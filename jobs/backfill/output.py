@@ -64,7 +64,7 @@ class Output:
                     "give the same again, or another --out"
                 )
         written = BatchLogs.read(open_checkpoint(str(self.checkpoint), "--out")).written
-        end = written[max(written)].ours(0) if written else None  # of the only source of its query
+        end = written[max(written)].ours("0") if written else None  # of the only source of its query
         return None if end is None else end.enumerator
 
     @contextmanager

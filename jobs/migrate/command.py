@@ -26,13 +26,13 @@ def run_migrate(checkpoint: str, *, to: str | None, goes_back: bool, as_json: bo
         make_checkpoint(query, open_checkpoint(to, "--to"))
     if as_json:
         batches = {"lastCommittedBatch": query.last, "uncommittedBatch": query.uncommitted}
-        told = [{"source": place, **batches, "startingOffsets": offset} for place, offset in standings.items()]
-        typer.echo(json.dumps(told))
+        found = [{"source": name, **batches, "startingOffsets": offset} for name, offset in standings.items()]
+        typer.echo(json.dumps(found))
         return
     where = "the query began" if query.last is None else f"batch {query.last} ended"
-    for place, offset in standings.items():
+    for name, offset in standings.items():
         with_offsets = f", with startingOffsets\n{json.dumps(offset, separators=(',', ':'))}" if to is None else ""
-        typer.echo(f"source {place} ({', '.join(offset)}) goes on where {where}{with_offsets}")
+        typer.echo(f"source {name} ({', '.join(offset)}) goes on where {where}{with_offsets}")
     if to is not None:
         typer.echo(
             f"start the query with the format {'' if goes_back else 'tidegate_'}kafka and the checkpointLocation {to}"

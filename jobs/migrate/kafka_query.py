@@ -2,10 +2,10 @@
 
 Besides the logs that every query has, the built-in source keeps the offsets with which it began:
 
-DIR/sources/0/0   of one source: a byte 0, a version, and the offset as JSON
+DIR/sources/NAME/0   of one source: a byte 0, a version, and the offset as JSON
 
-Spark numbers these folders by DataFrame, but the offsets in its logs by use: a DataFrame that is used twice has one
-folder and two places.
+A source without a name has a number.  Spark numbers these folders by DataFrame, but the offsets in its logs by use: a
+DataFrame that is used twice has one folder and two numbers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.kafka.built_in import offset_by_topic
 from tidegate.enumerators.planning.offset import BuiltInOffset, Offset, built_in_offset
 from tidegate.errors import CheckpointError, OptionError
-from tidegate.jobs.spark_checkpoint import BatchLogs, SourceOffset
+from tidegate.jobs.spark_checkpoint import BatchLogs, SourceOffset, name_order
 from tidegate.sources.kafka.source import KafkaSource
 
 
@@ -22,7 +22,7 @@ class KafkaQuery:
     """The checkpoint of a query with at least one Kafka source of a kind.
 
     goes_back: the sources are tidegate's; otherwise Spark's built-in ones.
-    sources: the places of these sources, in order.
+    sources: the names of these sources, also of those that the query no longer has.
     batches: the batches that Spark needs to go on, by number: all written ones, and the one after them.
     committed: the numbers of the written ones.
     last: the last written batch, if there is one.
@@ -40,12 +40,12 @@ class KafkaQuery:
         following = 0 if self.last is None else self.last + 1
         self.uncommitted = following if following in logs.offsets else None
         self.batches = {number: logged for number, logged in logs.offsets.items() if number <= following}
-        begun = folder.within("sources").folders()
-        self._begins = {int(name): self._begin(name) for name in begun if name.isdecimal()}
-        newest = self.batches[max(self.batches)].by_place if self.batches else {}
-        offsets = {place: at.value for place, at in newest.items()} if self.batches else self._begins
-        self.sources = sorted(place for place, value in offsets.items() if self._read(value) is not None)
-        without = [place for place, value in sorted(offsets.items()) if value == {}]
+        self._begins = {name: self._begin(name) for name in folder.within("sources").folders()}
+        self._newest = self.batches[max(self.batches)].by_name if self.batches else {}
+        logged = [offset for batch in self.batches.values() for offset in batch.sources]
+        offsets = [(offset.name, offset.value) for offset in logged] if self.batches else [*self._begins.items()]
+        self.sources = sorted({name for name, value in offsets if self._read(value) is not None}, key=name_order)
+        without = [name for name, value in offsets if value == {}]
         if not self.sources and without:
             raise OptionError(
                 f"CHECKPOINT is {folder.address}, and its source {without[0]} has found no topic yet, so there is no "
@@ -57,44 +57,47 @@ class KafkaQuery:
                 f"{'' if goes_back else '; --back is for one with tidegate_kafka'}"
             )
 
-    def standings(self) -> dict[int, BuiltInOffset]:
-        """Return the offset of each source after the last written batch, or the one with which the query began.
+    def standings(self) -> dict[str, BuiltInOffset]:
+        """Return the offset of each source after the last written batch, or the one with which it began.
 
-        Raises CheckpointError if no batch is written, and the checkpoint does not say where the query began.
+        A source that the query no longer has is left out.
+
+        Raises CheckpointError if a source is in no written batch, and the checkpoint does not say where it began.
         """
-        if self.last is None:
-            return {place: self.begin(place) for place in self.sources}
-        at = {place: self.offset(self.last, place) for place in self.sources}
-        return {place: offset for place, offset in at.items() if offset is not None}
+        names = [name for name in self.sources if name in self._newest or not self.batches]
+        at = {name: None if self.last is None else self.offset(self.last, name) for name in names}
+        return {name: self.begin(name) if offset is None else offset for name, offset in at.items()}
 
-    def offset(self, number: int, place: int) -> BuiltInOffset | None:
+    def offset(self, number: int, name: str) -> BuiltInOffset | None:
         """Return the offset of a source after a batch, if it has one that Spark has not deleted."""
-        source = self.batches[number].by_place.get(place) if number in self.batches else None
+        source = self.batches[number].by_name.get(name) if number in self.batches else None
         return None if source is None else self._read(source.value)
 
-    def our_offset(self, number: int, place: int) -> Offset | None:
+    def our_offset(self, number: int, name: str) -> Offset | None:
         """Return the offset of a source of tidegate after a batch, if it has one that Spark has not deleted."""
-        return self.batches[number].ours(place) if number in self.batches else None
+        return self.batches[number].ours(name) if number in self.batches else None
 
     def planned_ms(self, number: int) -> int | None:
-        """Return when Spark planned a batch, in ms since the epoch, if the checkpoint tells."""
+        """Return when Spark planned a batch, in ms since the epoch, if the checkpoint says it."""
         at_ms = self.batches[number].notes.get("batchTimestampMs")
         return at_ms if type(at_ms) is int else None
 
-    def begin(self, place: int) -> BuiltInOffset:
-        """Return the offset with which a source began.  Raises CheckpointError if the checkpoint does not tell."""
+    def begin(self, name: str) -> BuiltInOffset:
+        """Return the offset with which a source began.  Raises CheckpointError if the checkpoint does not say it."""
         if self.goes_back:
-            first = self.our_offset(0, place)
+            first = next((at for number in self.batches if (at := self.our_offset(number, name)) is not None), None)
             return offset_by_topic({} if first is None else first.starts)
-        begins = {p: offset for p, value in self._begins.items() if (offset := built_in_offset(value)) is not None}
-        ends = {p: self.offset(min(self.batches, default=0), p) for p in self.sources}
-        if all(_may_begin(begins.get(p), end) for p, end in ends.items()):
-            return begins[place]  # no DataFrame is used twice
-        fitting = [begin for begin in begins.values() if _may_begin(begin, ends[place])]
+        begins = {n: offset for n, value in self._begins.items() if (offset := built_in_offset(value)) is not None}
+        if name in begins and not name.isdecimal():
+            return begins[name]
+        ends = {n: self.offset(min(self.batches, default=0), n) for n in self.sources}
+        if all(_may_begin(begins.get(n), end) for n, end in ends.items()):
+            return begins[name]  # no DataFrame is used twice
+        fitting = [begin for begin in begins.values() if _may_begin(begin, ends[name])]
         if not fitting or any(begin != fitting[0] for begin in fitting):
             raise CheckpointError(
-                f"{self.folder.address} does not say where source {place} began: "
-                f"sources/{place}/0 is missing or damaged, or several of sources/ fit"
+                f"{self.folder.address} does not say where source {name} began: "
+                f"sources/{name}/0 is missing or damaged, or several of sources/ fit"
             )
         return fitting[0]
 

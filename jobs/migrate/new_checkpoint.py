@@ -42,7 +42,11 @@ def make_checkpoint(query: KafkaQuery, new: Folder) -> None:
         raise OptionError(f"--to is {new.address}, which is not empty; name a new folder")
     if posixpath.normpath(new.address).startswith(f"{posixpath.normpath(query.folder.address)}/"):
         raise OptionError(f"--to is {new.address}, which is in the old checkpoint; name a folder beside it")
-    texts = {(number, place): _migrated(query, number, place) for number in query.batches for place in query.sources}
+    texts = {
+        (number, name): _migrated(query, number, name)
+        for number, logged in query.batches.items()
+        for name in logged.by_name.keys() & query.sources
+    }
     _copy(query.folder, new, but=_LOGS)
     commits = query.folder.within("commits")
     for number in query.committed:
@@ -51,27 +55,26 @@ def make_checkpoint(query: KafkaQuery, new: Folder) -> None:
     # The newest comes first: otherwise Spark would repeat written batches if the command were killed here.
     for number, logged in reversed(query.batches.items()):
         sources = tuple(
-            source._replace(text=texts[number, place]) if place in query.sources else source
-            for place, source in logged.by_place.items()
+            source._replace(text=texts.get((number, source.name), source.text)) for source in logged.sources
         )
         _create(new.within("offsets"), str(number), replace(logged, sources=sources).to_bytes())
 
 
-def _migrated(query: KafkaQuery, number: int, place: int) -> str | None:
+def _migrated(query: KafkaQuery, number: int, name: str) -> str | None:
     """Return the offset JSON of the other source that ends a batch of a source."""
-    end = query.offset(number, place)
+    end = query.offset(number, name)
     if not end:
         return None
     if query.goes_back:
-        _check_way_back(query, number, place)
+        _check_way_back(query, number, name)
         return json.dumps(end, separators=(",", ":"))
     positions = positions_in(end)
-    before = query.offset(number - 1, place)
+    before = query.offset(number - 1, name)
     if before is not None:
         # The built-in source reads new partitions from offset 0.
         starts = dict.fromkeys(positions.keys() - positions_in(before).keys(), 0)
-    elif query.uncommitted == 0:
-        begins = positions_in(query.begin(place))
+    elif number == query.uncommitted:  # the first batch of the query, or of a source that was added
+        begins = positions_in(query.begin(name))
         starts = {split: begins.get(split, 0) for split in positions}
     else:
         starts = {}  # Spark never goes back to the batch before this one
@@ -80,20 +83,20 @@ def _migrated(query: KafkaQuery, number: int, place: int) -> str | None:
     return json.dumps(offset.to_json(), separators=(",", ":"))
 
 
-def _check_way_back(query: KafkaQuery, number: int, place: int) -> None:
+def _check_way_back(query: KafkaQuery, number: int, name: str) -> None:
     """Raise CheckpointError if the built-in source would repeat a batch with other records, or lacks a column."""
-    after, before = query.our_offset(number, place), query.our_offset(number - 1, place)
+    after, before = query.our_offset(number, name), query.our_offset(number - 1, name)
     if after is None:
         return
     if after.windows is not None:
         raise CheckpointError(
-            f"source {place} has windows of tidegate.windowed, which need tidegate_kafka; write them with Spark's "
+            f"source {name} has windows of tidegate.windowed, which need tidegate_kafka; write them with Spark's "
             "window(), and start with a new checkpoint"
         )
     # The built-in source reads new partitions from their beginning.
     positions = {} if before is None else before.progress.positions
     others = [split for split, start in sorted(after.starts.items()) if start != positions.get(split, 0)]
-    if number == query.uncommitted and (number == 0 or others):
+    if number == query.uncommitted and (before is None or others):
         named = f", and begins to read {others[0]} at {after.starts[others[0]]}" if others else ""
         raise CheckpointError(
             f"batch {number} is planned but not written{named}, which the built-in source cannot repeat; run the query "

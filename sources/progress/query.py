@@ -37,6 +37,7 @@ class SourceBatch:
     moved: whether the batch reads anything of the source.
     begin, end: the offsets of the batch; None: the source is not tidegate's.
     input_rows: how many rows it read, by Spark's own count, which depends on the sink.
+    stored: the end of the batch as the offset log of the checkpoint has it, as JSON.
     """
 
     progress: SourceProgress | None
@@ -44,6 +45,7 @@ class SourceBatch:
     begin: Offset | None = None
     end: Offset | None = None
     input_rows: int = 0
+    stored: Any = None
 
     @classmethod
     def from_json(cls, source: Json, committed: datetime | None = None) -> SourceBatch:
@@ -58,6 +60,7 @@ class SourceBatch:
             begin=None if end is None else Offset.recognized(json_object(source["startOffset"])) or Offset(),
             end=end,
             input_rows=source["numInputRows"],
+            stored=source["endOffset"],
         )
 
 

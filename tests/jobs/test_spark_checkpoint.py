@@ -32,3 +32,11 @@ def test_an_offset_of_a_newer_tidegate_is_an_error(tmp_path):
     path.write_text(re.sub(r'"v": \d+', '"v": 99', path.read_text()))
     with pytest.raises(CheckpointError, match="was written by a newer tidegate"):
         of(tmp_path)
+
+
+@pytest.mark.parametrize("stored", ["", "v1", "v7\n{}", 'v1\n{"batchWatermarkMs":"x"}\n{}', "v1\n[]\n{}"])
+def test_a_damaged_log_is_named(tmp_path, stored):
+    log_batch(tmp_path, 0, {"a": 1}, source="s3")
+    (tmp_path / "offsets" / "1").write_text(stored)
+    with pytest.raises(CheckpointError, match="offsets/1 is damaged"):
+        of(tmp_path)

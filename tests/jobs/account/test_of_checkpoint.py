@@ -61,7 +61,15 @@ def test_windows_of_tidegate_let_spark_s_watermark_run_ahead_by_a_millisecond(lo
 def test_without_state_or_without_a_watermark_no_row_can_be_late(logged):
     assert logged((0, 1_000), (5_000, 2_000), has_state=False).late == Figure(0)
     assert logged((0, None), (0, None)).late == Figure(0)
-    assert logged((None, 1_000), (None, 1_000)).late == Figure(0)
+
+
+def test_a_failed_batch_that_a_repartition_of_the_state_skipped_counts_once(tmp_path):
+    ends = [100, 200, 300, 200, 300, 400]  # Spark commits batch 2, which failed, and goes back to the end of batch 1
+    for number, end in enumerate(ends):
+        starts = {} if number else {"orders-0": 0}
+        log_batch(tmp_path, number, {"orders-0": end}, starts=starts, watermarks=(0, 1_000))
+    account = account_of_checkpoint(written_batches(LocalFolder(tmp_path, "c")), NOTHING, has_state=True)
+    assert (account.read, account.missing) == (Figure(400, "at most"), ())
 
 
 def test_batches_that_spark_has_deleted_are_missing(logged):
@@ -186,7 +194,7 @@ def test_bad_records_of_a_batch_of_which_spark_told_nothing_are_not_those_of_oth
 
 @pytest.mark.parametrize(("said", "missing"), [({"badRecordsTotal": 0}, 1), ({}, 0)])
 def test_bad_records_of_a_batch_of_which_spark_told_nothing_are_missing(logged, said, missing):
-    account = logged((None, 1_000), (None, 1_000), found={1: told(1, 100, said)}, has_state=False)
+    account = logged((0, 1_000), (0, 1_000), found={1: told(1, 100, said)}, has_state=False)
     assert [account.set_aside, account.late] == [Figure(0, "at least"), Figure(0)]
     assert ([sentence[:21] for sentence in account.missing], account.complete) == (
         ["how many bad records,"] * missing,

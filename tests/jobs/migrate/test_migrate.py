@@ -56,8 +56,8 @@ def test_each_source_goes_on_after_the_last_batch_that_is_written(tidegate, old,
     write_checkpoint(old, BEGINS, batches, committed)
     common = {"lastCommittedBatch": batch, "uncommittedBatch": {3: None, 2: 2, 0: 0}[committed]}
     assert told(tidegate, old) == [
-        {"source": 1, **common, "startingOffsets": {"orders": orders}},
-        {"source": 2, **common, "startingOffsets": {"clicks-eu": clicks}},
+        {"source": "1", **common, "startingOffsets": {"orders": orders}},
+        {"source": "2", **common, "startingOffsets": {"clicks-eu": clicks}},
     ]
 
 
@@ -150,7 +150,7 @@ def test_a_dataframe_that_the_query_uses_twice_began_in_one_place(tidegate, old,
         assert starts == {split: began[split] for split in positions}
         assert line.partition("{")[0] == before.partition("{")[0]
     assert {entry["source"]: entry["startingOffsets"] for entry in told(tidegate, old)} == {
-        place: {topic: {"0": began[f"{topic}-0"]}}
+        str(place): {topic: {"0": began[f"{topic}-0"]}}
         for place, line in (lines.items() if isinstance(lines, dict) else enumerate(lines))
         for topic in line
     }
