@@ -35,7 +35,7 @@ class Query:
                 end = json.loads(json.dumps(planner.latest_offset(self.offset)))
                 if end == self.offset:
                     return
-                write_log(self.checkpoint, "offsets", self.number, json.dumps({}), json.dumps(end))
+                write_log(self.checkpoint, "offsets", self.number, json.dumps({"batchWatermarkMs": 0}), json.dumps(end))
                 if commits or left > 1:
                     for task in planner.tasks(self.offset, end):
                         chunks = [chunk for of_range in task.details for chunk in of_range]
