@@ -147,15 +147,20 @@ class Account:
         complete = "complete" if self.late.rows == 0 else "the rest complete"
         return f"late rows {self.late}, {complete}{' by the plan' if self._is_by_plan else ''}"
 
+    @property
+    def _is_well(self) -> bool:
+        """Whether every row is accounted for, and none is lost."""
+        return self.complete and self.late.rows == 0
+
     def lines(self) -> list[tuple[str, str]]:
-        """Return names and values for display."""
-        figures = [(name, str(getattr(self, key))) for key, name in _NAMES.items()]
-        lines = [*figures, ("set aside", str(self.set_aside))]
+        """Return names and values for display; if all is well, without zeros and without the rows of each split."""
+        figures = {**{name: getattr(self, key) for key, name in _NAMES.items()}, "set aside": self.set_aside}
+        lines = [(name, str(figure)) for name, figure in figures.items() if not (self._is_well and figure == NO_ROWS)]
         if len(self.sources) > 1:
             lines += [(one.reads, f"{one.read} read, {one.set_aside} set aside") for one in self.sources]
         splits = [
             (split, str(Figure(rows, source.bound_of_splits)))
-            for source in self.sources
+            for source in (() if self._is_well else self.sources)
             for split, rows in sorted(source.by_split.items())
         ]
         lines += splits[:_MOST_SPLITS]

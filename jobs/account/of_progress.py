@@ -27,9 +27,7 @@ from tidegate.sources.progress.query import QueryProgress, SourceBatch
 from tidegate.sources.tasks import shown_watermark_ms
 
 _T = TypeVar("_T")
-UNKNOWN_BAD = (
-    "how many bad records, if any, a run set aside in its last batch, and in a first one that a restart repeated"
-)
+UNKNOWN_BAD = "how many bad records, if any, a run set aside in its last batch"
 _LOST = "whether records were lost: failOnDataLoss is false, and not every offset is known to have given a row"
 _LEFT_OUT = {  # metrics of connectors
     "numFilesLeftOut": "the rows of objects that were left out, of which there are",
@@ -179,10 +177,11 @@ class _SourceTally:
     def __init__(self) -> None:
         self._by_split = Counter[SplitId]()
         self._planned = self._given = self._watermark_moves = 0
-        self._reads_once, self._begins_untold = True, False
+        self._reads_once = True
         self._connector = "another source"
         self._last: SourceProgress | None = None
         self._bad_before: int | None = None
+        self._bad = 0
         self._bad_bound: Certainty = "exact"
         self.skips: list[str] = []
 
@@ -201,18 +200,16 @@ class _SourceTally:
         self._reads_once = self._reads_once and reads_once
         if said is not None:
             self._last = said
-            if self._bad_before is None:  # each progress tells of all batches before its own
-                self._bad_before = said.bad_records_total
-        elif self._last is None and batch.end is not None:
-            self._begins_untold = True  # a restart repeats a batch without a plan of its own
-        may_be_bad = self._last is None or self._bad_before is not None
-        self._bad_bound = "at least" if may_be_bad and (planned or self._begins_untold) else "exact"
+        if batch.end is not None:  # an offset has the bad records of all batches before its own
+            self._bad_before = batch.end.bad_records if self._bad_before is None else self._bad_before
+            self._bad = batch.end.bad_records - self._bad_before
+        may_be_bad = self._last is None or self._last.bad_records_total is not None
+        self._bad_bound = "at least" if may_be_bad and planned else "exact"
         return max(planned, batch.input_rows)
 
     def account(self) -> SourceAccount:
         """Return the share."""
-        last = self._last
-        bad = (last.bad_records_total or 0) - (self._bad_before or 0) if last is not None else 0
+        last, bad = self._last, self._bad
         of_watermarks = self._watermark_moves if last is not None and last.watermark_rows else 0
         given, set_aside = self._given - of_watermarks + bad, Figure(bad, self._bad_bound)
         if not self._reads_once or (self._by_split and given > self._planned):

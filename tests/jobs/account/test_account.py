@@ -162,10 +162,16 @@ def test_the_rows_that_carry_only_the_watermark_are_not_read(given_rows):
     assert of(stateful(0, source=said)).read == Figure(given_rows)
 
 
+def with_bad_records(entry, total):
+    """Return a batch after those that set so many records aside."""
+    entry["sources"][0]["endOffset"] = {**entry["sources"][0]["endOffset"], "badRecords": total}
+    return entry
+
+
 def test_bad_records_are_read_and_set_aside():
     def batch(number, rows, bad):
         said = report(badRecordsTotal=bad, plannedRows=rows)
-        return stateful(number, source={"latestOffset": said, "numInputRows": 80})
+        return with_bad_records(stateful(number, source={"latestOffset": said, "numInputRows": 80}), bad)
 
     account = of(batch(0, 100, 5), batch(1, 100, 25))
     assert (account.read, account.closed, account.set_aside) == (
@@ -173,17 +179,16 @@ def test_bad_records_are_read_and_set_aside():
         Figure(160, "about"),
         Figure(20, "at least"),
     )
-    assert account.missing == (
-        "how many bad records, if any, a run set aside in its last batch, and in a first one that a restart repeated",
-    )
+    assert account.missing == ("how many bad records, if any, a run set aside in its last batch",)
 
 
-def test_bad_records_of_a_batch_that_a_restart_repeated_are_not_known():
-    again = stateful(4, source={"latestOffset": None, "numInputRows": 90})
-    said = report(badRecordsTotal=10, plannedRows=0)
-    idle = stateful(5, source={"latestOffset": said, "numInputRows": 0})
-    idle["sources"][0]["endOffset"] = idle["sources"][0]["startOffset"]
-    assert of(again, idle).set_aside == Figure(0, "at least")
+def test_bad_records_of_a_batch_that_a_restart_repeated_are_in_the_next_offset():
+    again = with_bad_records(stateful(4, source={"latestOffset": None, "numInputRows": 90}), 3)
+    idle = stateful(5, source={"latestOffset": report(badRecordsTotal=10, plannedRows=0), "numInputRows": 0})
+    idle["sources"][0]["startOffset"] = again["sources"][0]["endOffset"]
+    idle["sources"][0]["endOffset"] = {**again["sources"][0]["endOffset"], "badRecords": 10}
+    account = of(again, idle)
+    assert (account.set_aside, account.read.rows, account.complete) == (Figure(7), 97, True)
     assert (of(again).set_aside, of(again).complete) == (Figure(0, "at least"), False)
     assert of(again).sources[0].reads == "kafka"
 
@@ -215,6 +220,12 @@ def test_other_sources_are_counted_by_spark():
     ours = stateful(0)["sources"][0]
     account = of(progress(0, ours, rate))
     assert (account.read, account.sources[1].read) == (Figure(105), Figure(5))
+
+
+def test_an_account_in_which_all_is_well_is_short():
+    assert str(of(stateful(0), stateful(1))) == (
+        "rows read          200\nin closed windows  200\nbatches            0 to 1\nlate rows 0, complete"
+    )
 
 
 def test_an_account_is_shown_as_text_html_and_json():
