@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from tidegate.errors import OptionError
@@ -24,6 +25,7 @@ from tidegate.spark_private import analyzed_plan, java_of, java_session
 _RELATION, _WATERMARK, _PROJECT = "StreamingRelationV2", "EventTimeWatermark", "Project"
 _WITH_STATE = "WithState"  # a part of Catalyst's names of steps that keep state of the user's own
 _TRANSFORM = "TransformWithState"
+_NAMED_BY_USER = "UserProvided"  # Catalyst's kind of the names that DataStreamReader.name() gives
 _TRANSPARENT = {_RELATION, _PROJECT, "Filter", "SubqueryAlias"}
 
 
@@ -167,8 +169,8 @@ def _telling_relation(
     # A row with only the watermark has null in every other column.
     fields = [StructField(x.name, x.dataType, nullable=True) for x in asked.schema.fields if x.name in read]
     narrow = StructType(fields).add(WINDOW_WATERMARK, TimestampType())
-    loaded = spark.readStream.format(_name(relation)).options(**options).schema(narrow).load()
-    marked = follow_window_watermark(loaded)
+    reader = spark.readStream.format(_name(relation)).options(**options).schema(narrow)
+    marked = follow_window_watermark(_named_as(reader, relation).load())
     expressions = _catalyst(spark).expressions
     none, nothing = _none(spark), _seq(spark, [])
     now = {column.name(): column for column in _list(analyzed_plan(marked).output())}
@@ -186,6 +188,12 @@ def _telling_relation(
     if carried is not None:
         columns.append(expressions.Alias(now[WINDOW_WATERMARK], WINDOW_WATERMARK, carried, nothing, none, nothing))
     return _catalyst(spark).plans.logical.Project(_seq(spark, columns), analyzed_plan(marked))
+
+
+def _named_as(reader: DataStreamReader, relation: Any) -> DataStreamReader:
+    """Return a reader of a source with the name, if any, under which Spark keeps the source in checkpoints."""
+    identity = relation.sourceIdentifyingName()
+    return reader.name(identity.name()) if identity.getClass().getSimpleName() == _NAMED_BY_USER else reader
 
 
 def _data_frame(spark: SparkSession, plan: Any) -> DataFrame:
