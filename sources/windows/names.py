@@ -11,7 +11,7 @@ from tidegate.errors import OptionError, did_you_mean
 from tidegate.sources.tasks import WINDOW_WATERMARK
 
 _OWN = re.compile(
-    r"__(bucket|time|start|watermark|own_end|end|early_end|call|many|(many|key|argument|aggregate)_\d+)", re.IGNORECASE
+    r"__(bucket|time|start|watermark|own_end|end|outer_end|call|many|(many|key|argument|aggregate)_\d+)", re.IGNORECASE
 )
 """Columns that windows add to a stream, or to their results."""
 

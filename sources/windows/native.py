@@ -4,8 +4,8 @@ Spark's watermark is set 1 ms ahead of the source's.  Spark closes a window whos
 Flink closes a window whose last millisecond is at or before the watermark.  Spark also takes rows behind the watermark
 of the last batch, so a filter drops them first.
 
-Spark's watermark begins in 1970.  So windows before 1970 are grouped with the end of the first window that Spark can
-close, and keep their own end in a column.
+Spark's watermark begins in 1970 and ends with the year 9999.  Windows that end outside of that are grouped with the
+first or the last end that Spark can close, and keep their own end in a column.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from tidegate.sources.columns.watermark import later
-from tidegate.sources.tasks import WINDOW_WATERMARK
+from tidegate.sources.tasks import END_OF_TIME_MS, WINDOW_WATERMARK
 from tidegate.sources.windows import relations
 from tidegate.sources.windows.description import described_stream
 from tidegate.sources.windows.expressions import described_aggregates
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 AHEAD_MS = 1
 """How far Spark's watermark must be ahead of the source's watermark, in ms."""
 
-_OWN_END, _END, _EARLY_END = "__own_end", "__end", "__early_end"
+_OWN_END, _END, _OUTER_END = "__own_end", "__end", "__outer_end"
 _FIRST_END_MS = 2
 """The first end of a window that Spark can close where Flink does: Spark's watermark is at least 0, meaning none."""
 
@@ -68,17 +68,17 @@ def aggregated(
     rows: a stream with the column ``tasks.WINDOW_WATERMARK``, which is ``AHEAD_MS`` ahead of the source's watermark.
     expressions: Spark expressions by the name of the result.
     """
-    first_end = f.timestamp_millis(f.lit(_FIRST_END_MS))
+    first_end, last_end = (f.timestamp_millis(f.lit(end_ms)) for end_ms in (_FIRST_END_MS, END_OF_TIME_MS))
     own_end, watermark = f.col(_OWN_END), f.col(WINDOW_WATERMARK)
-    end = f.greatest(own_end, first_end)
+    end = f.least(f.greatest(own_end, first_end), last_end)
     is_over = watermark.isNotNull() & (end <= watermark)
-    marked = {_END: end.alias(_END, metadata=relations.EVENT_TIME), _EARLY_END: f.when(own_end < first_end, own_end)}
-    last_ended = rows.withColumn(_OWN_END, f.timestamp_millis(_last_end(event_time, assigner)))
-    counted = observed(last_ended, f.when(own_end.isNotNull() & is_over, 1))
+    marked = {_END: end.alias(_END, metadata=relations.EVENT_TIME), _OUTER_END: f.when(own_end != end, own_end)}
+    of_rows = rows.withColumn(_OWN_END, f.timestamp_millis(_last_end(event_time, assigner)))
+    counted = observed(of_rows, f.when(own_end.isNotNull() & is_over, 1))
     ended = _with_own_end(counted, event_time, assigner).where(own_end.isNotNull() & ~is_over).withColumns(marked)
-    grouped = ended.groupBy(*(f.col(f"`{key}`") for key in keys), _END, _EARLY_END)
+    grouped = ended.groupBy(*(f.col(f"`{key}`") for key in keys), _END, _OUTER_END)
     results = grouped.agg(*(f.expr(text).alias(name) for name, text in expressions.items()))
-    window_end = f.coalesce(_EARLY_END, _END)
+    window_end = f.coalesce(_OUTER_END, _END)
     return results.select(
         *(f.col(f"`{key}`") for key in keys),
         later(window_end, -assigner.size).alias(WINDOW_START),

@@ -65,9 +65,9 @@ class MemoryReader(SplitReader):
 
 
 class MemoryEnumerator(ReaderPeek, SplitEnumerator):
-    def __init__(self, path):
+    def __init__(self, path, *, ends=False):
         super().__init__(MemoryReader(path), self._heads, self.extents)
-        self.path = path
+        self.path, self.ends = path, ends
 
     @staticmethod
     def _heads(batch, horizon):
@@ -84,7 +84,7 @@ class MemoryEnumerator(ReaderPeek, SplitEnumerator):
         return dict.fromkeys(splits, 0)
 
     def stops(self, splits):
-        return dict.fromkeys(splits)
+        return {s: extent.end if self.ends else None for s, extent in self.extents(splits).items()}
 
     def extents(self, splits):
         logs = load(self.path)
@@ -96,6 +96,7 @@ class MemorySource(Source):
 
     path: str
     max_rows_per_trigger: int | None = None
+    ends: bool = False
 
     @property
     def arrow_schema(self):
@@ -106,7 +107,7 @@ class MemorySource(Source):
         return Budget(rows=self.max_rows_per_trigger)
 
     def enumerator(self, state):
-        return MemoryEnumerator(self.path)
+        return MemoryEnumerator(self.path, ends=self.ends)
 
     def reader(self, state):
         return MemoryReader(self.path)
