@@ -20,8 +20,8 @@ _CONNECTORS = "tidegate.connectors"
 def register(spark: SparkSession, *others: type[SourceContract]) -> None:
     """Register the connectors of all installed packages with the session, such as ``tidegate_kafka``.
 
-    A package names its connectors by entry points of the group ``tidegate.connectors``.  One that cannot be imported is
-    left out, with a warning.
+    A package names its connectors by entry points of the group ``tidegate.connectors``.  One that cannot be imported or
+    has no name is left out, with a warning.  Of two connectors with one name the last counts, also with a warning.
 
     others: connectors of your own that no package installs.
 
@@ -34,13 +34,20 @@ def register(spark: SparkSession, *others: type[SourceContract]) -> None:
         _check_class(source)
     driver = prepare(spark)
     redact_secrets(spark)
-    for source in (*_installed(), *others):
+    connectors: dict[str, type[SourceContract]] = {}
+    for name, source in [*_installed(), *((source.data_source_name(), source) for source in others)]:
+        replaced = connectors.get(name.lower(), source)  # Spark ignores case
+        if replaced is not source:
+            _LOG.warning("two connectors are called %r: %s is used, and not %s", name, _path(source), _path(replaced))
+        connectors[name.lower()] = source
+    for source in connectors.values():
         spark.dataSource.register(data_source_class(source.data_source_name(), source.from_options, driver))
 
 
-def _installed() -> list[type[SourceContract]]:
-    """Return the connectors of installed packages; of two with one name, the last one counts."""
-    found = [source for point in sorted(entry_points(group=_CONNECTORS)) if (source := _loaded(point)) is not None]
+def _installed() -> list[tuple[str, type[SourceContract]]]:
+    """Return the connectors of installed packages, with the names of their data sources."""
+    loaded = map(_loaded, sorted(entry_points(group=_CONNECTORS)))
+    found = [connector for connector in loaded if connector is not None]
     if not found:
         raise InstallationError(
             "no connector is installed, not even those of tidegate: install tidegate with pip, because a folder on the "
@@ -49,14 +56,20 @@ def _installed() -> list[type[SourceContract]]:
     return found
 
 
-def _loaded(point: EntryPoint) -> type[SourceContract] | None:
+def _loaded(point: EntryPoint) -> tuple[str, type[SourceContract]] | None:
     try:
         source = point.load()
         _check_class(source)
-    except Exception as error:  # noqa: BLE001 - a broken package must not take the others with it
-        _LOG.warning("the connector %s of %s is left out: %s", point.name, point.value, error)
+        return str(source.data_source_name()), source
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a broken package must not take the others with it
+        _LOG.warning(
+            "the connector %s of %s is left out: %s", point.name, point.value, str(error) or type(error).__name__
+        )
         return None
-    return source  # type: ignore[no-any-return]  # checked
+
+
+def _path(source: type[SourceContract]) -> str:
+    return f"{source.__module__}.{source.__qualname__}"
 
 
 def _check_class(source: object) -> None:

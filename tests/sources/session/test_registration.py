@@ -35,15 +35,56 @@ def test_pip_installs_a_connector_that_register_finds(spark, tmp_path, monkeypat
         assert [row["value"] for row in rows] == ["first"]
 
 
-def test_a_connector_that_cannot_be_imported_is_left_out_with_a_warning(spark, tmp_path, monkeypatch, caplog):
-    package = tmp_path / "brokenbox-1.dist-info"
-    package.mkdir()
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: brokenbox\nVersion: 1\n")
-    (package / "entry_points.txt").write_text("[tidegate.connectors]\nbroken = brokenbox:Source\n")
-    (tmp_path / "brokenbox.py").write_text("raise RuntimeError('no such library')")
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Install a package whose module is given, with connectors by the names of their entry points."""
     monkeypatch.syspath_prepend(tmp_path)
+
+    def install(package, module, **points):
+        info = tmp_path / f"{package}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
+        lines = "".join(f"{name} = {package}:{attribute}\n" for name, attribute in points.items())
+        (info / "entry_points.txt").write_text(f"[tidegate.connectors]\n{lines}")
+        (tmp_path / f"{package}.py").write_text(module)
+
+    return install
+
+
+NAMELESS = """
+from tidegate import KafkaSource
+
+class Nameless(KafkaSource):
+    @classmethod
+    def data_source_name(cls):
+        raise RuntimeError("no name")
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "module", "why"),
+    [
+        ("brokenbox", "raise RuntimeError('no such library')", "no such library"),
+        ("exitbox", "raise SystemExit(3)", "3"),
+        ("exitbox2", "raise SystemExit", "SystemExit"),
+        ("namelessbox", NAMELESS, "no name"),
+    ],
+)
+def test_a_broken_connector_is_left_out_with_a_warning(spark, install, caplog, package, module, why):
+    install(package, module, broken="Nameless")
     tidegate.register(spark)
-    assert "the connector broken of brokenbox:Source is left out: no such library" in caplog.text
+    assert f"the connector broken of {package}:Nameless is left out: {why}" in caplog.text
+
+
+def test_of_two_connectors_with_one_name_the_last_counts_with_a_warning(spark, install, caplog):
+    install("secondbox", "from tidegate import S3Source\nclass Objects(S3Source):\n    ...\n", twin="Objects")
+    tidegate.register(spark, S3Source)
+    told = [record.message for record in caplog.records]
+    objects, own = "secondbox.Objects", "tidegate.sources.s3.source.S3Source"
+    assert [message for message in told if "two connectors" in message] == [
+        f"two connectors are called 'tidegate_s3': {one} is used, and not {other}"
+        for one, other in ((objects, own), (own, objects))
+    ]
 
 
 def test_without_any_connector_one_sentence_says_what_to_install(spark, monkeypatch):
