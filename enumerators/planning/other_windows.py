@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from tidegate.errors import CheckpointError
 
 _BUCKETS = "number of buckets"
+_PARTITIONS = re.compile(r"for (\d+) shuffle partitions")
 _ALWAYS = ", stagger=ALIGNED"  # of windows, which earlier versions described so
 
 
@@ -23,4 +25,14 @@ def check_same_windows(stored: Mapping[str, str], now: Mapping[str, str]) -> Non
 
 def _way_back(both: Mapping[str, tuple[str, str]]) -> str:
     was, is_now = both.get(_BUCKETS, ("", ""))
-    return f"set that back, by .buckets({was})" if was != is_now and was.isdigit() else "set that back"
+    if was == is_now:
+        return "set that back"
+    if was.isdigit():
+        return f"set that back, by .buckets({was})"
+    partitions = _PARTITIONS.search(was)
+    if is_now.isdigit() or partitions is None:
+        return "set that back, without .buckets()"
+    return (
+        f"repartition the state back to {partitions[1]}, because only windows with .buckets(n) may have another number "
+        "of partitions"
+    )

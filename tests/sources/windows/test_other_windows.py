@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.sources.windows.fakes import FakeSpark
+from tidegate.enumerators.planning.other_windows import check_same_windows
 from tidegate.errors import CheckpointError
 from tidegate.windows import (
     Aggregate,
@@ -108,6 +109,19 @@ def test_another_number_of_buckets_is_refused_also_where_the_first_rows_go_to_a_
         CheckpointError, match=r"number of buckets was '1' and is '1000'; set that back, by .buckets\(1\), or"
     ):
         again.batch([("z", 2_000, 1)], 0)
+
+
+@pytest.mark.parametrize(
+    ("is_now", "remedy"),
+    [
+        ("20, for 5 shuffle partitions", r"back to 2, because only windows with .buckets\(n\) may have another number"),
+        ("8", r"set that back, without .buckets\(\), or begin with a new checkpoint"),
+    ],
+)
+def test_buckets_that_follow_the_shuffle_partitions_are_refused_with_other_ones(is_now, remedy):
+    before = {"number of buckets": "16, for 2 shuffle partitions"}
+    with pytest.raises(CheckpointError, match=f"was '16, for 2 .* and is '{is_now}'; .*{remedy}"):
+        check_same_windows(before, {"number of buckets": is_now})
 
 
 def test_other_windows_are_refused_after_all_state_is_gone():

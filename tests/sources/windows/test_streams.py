@@ -16,6 +16,8 @@ from tests.sources.memory import MemorySource, append
 from tests.support.streams import NOON, available_now, running
 from tests.support.waiting import await_that
 from tidegate import WatermarkStrategy
+from tidegate.sources.session.single_source import register_source
+from tidegate.sources.tasks import END_OF_TIME_MS
 from tidegate.windows import (
     ContinuousProcessingTimeTrigger,
     CountTrigger,
@@ -31,6 +33,8 @@ from tidegate.windows import (
 SECOND = 1_000
 PARTITIONS = "spark.sql.shuffle.partitions"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+STATE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 STRATEGY = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=10))
 
 
@@ -107,6 +111,54 @@ def test_a_restart_has_the_buckets_of_its_checkpoint_also_with_other_shuffle_par
 
     assert run(3, every_ten_seconds(13)) == [(NOON + 60 * SECOND, 6)] * 12
     assert run(5, [NOON + 115 * SECOND, NOON + 140 * SECOND]) == [(NOON + 120 * SECOND, 7)] * 12
+
+
+@pytest.fixture
+def source_evolution(spark):
+    spark.conf.set(EVOLUTION, "true")
+    yield
+    spark.conf.unset(EVOLUTION)
+
+
+@pytest.mark.parametrize("late", [None, "late"], ids=["of Spark", "of the operator"])
+@pytest.mark.usefixtures("source_evolution")
+def test_named_sources_keep_their_names_and_go_on_in_another_order(spark, tmp_path, late):
+    sources = {name: MemorySource(path=str(tmp_path / name), watermarks=STRATEGY) for name in ("left", "right")}
+    formats = {name: register_source(spark, source) for name, source in sources.items()}
+
+    def run(names, times):
+        append(sources["left"].path, a=times)
+        append(sources["right"].path, b=times[::2])
+        rows = [spark.readStream.format(formats[name]).name(name).load() for name in names]
+        windows = tidegate.windowed(rows[0].unionByName(rows[1]), "split", "timestamp").window(tumbling(60))
+        windows = windows if late is None else windows.side_output_late(late)
+        found = available_now(windows.aggregate(n="count(*)"), tmp_path / "checkpoint")
+        return sorted((row["split"], row["window_end"].timestamp() * SECOND, row["n"]) for row in found.all_rows)
+
+    first, second = NOON + 60 * SECOND, NOON + 120 * SECOND
+    assert run(["left", "right"], every_ten_seconds(9)) == [("a", first, 6), ("b", first, 3)]
+    more = [NOON + number * 10 * SECOND for number in range(9, 17)]
+    assert run(["right", "left"], more) == [("a", second, 6), ("b", second, 4)]
+
+
+def test_a_state_that_spark_has_repartitioned_goes_on_for_its_own_aggregation_and_for_windows_with_buckets(
+    spark, source, tmp_path
+):
+    def run():
+        rows = source.read_stream(spark)
+        windows = tidegate.windowed(rows, "split", "timestamp").window(tumbling(60))
+        kept = windows.side_output_late("late").buckets(8).aggregate(n="count(*)").drop("output", "late_row")
+        found = available_now(windows.aggregate(n="count(*)").unionByName(kept), tmp_path / "checkpoint")
+        return [(row["window_end"].timestamp() * SECOND, row["n"]) for row in found.all_rows]
+
+    spark.conf.set(STATE_FORMAT, "2")
+    try:
+        assert run() == [(NOON + 60 * SECOND, 6)] * 4
+        spark._streamingCheckpointManager.repartition(str(tmp_path / "checkpoint"), 3)
+        append(source.path, a=[NOON + 140 * SECOND], b=[NOON + 140 * SECOND])
+        assert run() == [(NOON + 120 * SECOND, 6)] * 4
+    finally:
+        spark.conf.unset(STATE_FORMAT)
 
 
 def test_objects_keep_the_columns_that_the_user_gave_them(spark, bucket, tmp_path):
@@ -229,6 +281,20 @@ def test_windows_that_fire_by_the_clock_do_so_without_data(spark, source, assign
     assert counts == {"a": 13, "b": 13}
     is_global = isinstance(assigner, GlobalWindows)
     assert {(row.window_start is None, row.window_end is None) for row in fired} == {(is_global, is_global)}
+
+
+@pytest.mark.parametrize("late", [None, "late"], ids=["of Spark", "of the operator"])
+def test_windows_that_end_after_the_last_year_of_spark_close_at_the_end_of_the_source(spark, source, tmp_path, late):
+    rows = source.model_copy(update={"ends": True}).read_stream(spark)
+    endless = rows.withColumn("until", f.expr("IF(position = 0, timestamp, TIMESTAMP'9999-12-31 23:59:59Z')"))
+    windows = tidegate.windowed(endless, "split", "until").window(tumbling(60))
+    windows = windows if late is None else windows.side_output_late(late)
+    counted = windows.aggregate(n="count(*)").selectExpr("split", "unix_millis(window_end) AS end", "n")
+    found = available_now(counted, tmp_path / "checkpoint").all_rows
+    ends = {NOON + 60 * SECOND: 1, END_OF_TIME_MS + 1: 12}
+    assert sorted((row["split"], row["end"], row["n"]) for row in found) == [
+        (split, end, n) for split in "ab" for end, n in ends.items()
+    ]
 
 
 def test_an_idle_split_holds_no_window(spark, source):
