@@ -54,7 +54,6 @@ LONG = (
     "[FAULT-6 ",
     "TestS3::test_conforms[WHOLE-",
     "test_at_the_live_edge",
-    "test_connect.py",
     "demo/test_run.py",
     "docs/test_readme.py",
     "docs/test_tutorial.py",

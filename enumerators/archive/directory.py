@@ -24,9 +24,6 @@ class Directory:
 
     Objects may overlap, since two archivers or a run that was killed may have copied the same records.  Then an offset
     is read from the object that begins first; of those with one beginning, from the longest.
-
-    The objects of other writers tell neither the id of their topic nor a leader epoch.  So such an archive passes for
-    that of another topic, and for whole once Kafka has written the lost offsets again.
     """
 
     def __init__(self, objects: Iterable[ArchivedObject] = ()) -> None:

@@ -26,7 +26,7 @@ from tidegate.enumerators.kafka.enumerator import KafkaEnumerator, KafkaTimestam
 from tidegate.enumerators.kafka.topics import LogCut, topic_id_text
 from tidegate.errors import DataLossError, ObjectGoneError, OptionError, counted
 from tidegate.readers.archive.layout import ArchiveLayout
-from tidegate.readers.archive.objects import UNKNOWN_MS, ArchivedPart
+from tidegate.readers.archive.objects import ArchivedPart
 from tidegate.readers.kafka.client import EARLIEST
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.reader import KafkaDetails
@@ -294,9 +294,8 @@ class _ArchivedByTimestamp(_Archived, KafkaTimestampEnumerator):
             if split in latest or self._seam(partition) >= end:  # otherwise, peeks look in Kafka first
                 known_ms = latest.get(split)
                 later = self._directory(partition).with_times_from(-1 if known_ms is None else known_ms + 1, 0)
-                told = [p.obj.max_ms for p in later if p.end <= end]
-                times = [ms for ms in told if accepts(ms, horizon)]
-                if times and UNKNOWN_MS not in told:
+                times = [p.obj.max_ms for p in later if p.end <= end and accepts(p.obj.max_ms, horizon)]
+                if times:
                     latest[split] = max(times)
         return latest
 

@@ -17,7 +17,7 @@ from tidegate.enumerators.archive.listing import directories_of
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
 from tidegate.enumerators.kafka.topics import topic_id_text
 from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
-from tidegate.readers.archive.own import OwnLayout
+from tidegate.readers.archive.parquet import OwnLayout
 from tidegate.readers.archive.write import write_object
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.config import TopicPartition

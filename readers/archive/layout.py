@@ -1,4 +1,4 @@
-"""The contract of a layout: how the records of topics lie in the objects of an archive."""
+"""The contract of an archive: how the records of topics lie in its objects."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ from tidegate.readers.arrow.numpy_arrays import int64_values
 from tidegate.readers.formats.row_groups import within_bounds
 from tidegate.readers.places.place import Place
 
-COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-"""Kafka's columns."""
-
 
 class Group(NamedTuple):
     """A stretch of an object that is read as a whole, such as a row group of Parquet.
 
     first, last: the offsets of its first and its last record.
-    max_ms: the greatest timestamp of its records in ms, or UNKNOWN_MS.
+    max_ms: the greatest timestamp of its records in ms.
     """
 
     number: int
@@ -44,29 +41,24 @@ class ArchiveLayout(ABC):
     """Finds the objects of a partition, with their offsets and times, and reads them.
 
     place: where the objects are.
-    keeps_timestamps: whether records have Kafka's timestamps; otherwise they are null.
-    is_nested: whether the objects of a partition may be in folders below its folder.
 
     Picklable: the driver lists the objects, and executors read them.  A layout never guesses an offset.  Where an
     object does not tell the offset of each record, it raises CorruptDataError.
     """
 
     place: Place
-    keeps_timestamps = True
-    is_nested = False
 
     @abstractmethod
     def folder_of(self, topic: str, partition: int) -> str:
-        """Return the folder of the archive that has the objects of a partition, perhaps among those of others."""
+        """Return the folder of the archive that has the objects of a partition."""
 
     @abstractmethod
-    def objects_in(self, folder: str, files: Mapping[str, int]) -> Mapping[tuple[str, int], Collection[ArchivedObject]]:
-        """Return the objects of each topic and partition in the listing of a folder.
+    def objects_in(self, folder: str, files: Mapping[str, int]) -> Collection[ArchivedObject]:
+        """Return the objects in the listing of a partition's folder.
 
-        files: the size of each file by its path in the folder.
+        files: the size of each file by its name.
 
-        Called on the driver, whenever it lists the archive.  Raises OptionError for files of another layout, and the
-        errors of ``open`` if it has to look into objects.
+        Called on the driver, whenever it lists the archive.
         """
 
     @abstractmethod

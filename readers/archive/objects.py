@@ -16,10 +16,7 @@ import re
 from typing import NamedTuple
 
 FOOTER_KEY = "tidegate.archive"
-"""The key of the footer in the metadata of an object's file, in tidegate's own layout."""
-
-UNKNOWN_MS = 2**63 - 1
-"""The greatest timestamp of records whose timestamps are not known before they are read."""
+"""The key of the footer in the metadata of an object's file."""
 
 _NAME = re.compile(r"(\d{20})\.(\d{20})\.(-?\d+)\.(-?\d+)\.([\w-]*)(?:\.(\d+))?\.parquet", re.ASCII)
 
@@ -30,11 +27,7 @@ class ArchivedObject(NamedTuple):
     folder: the topic and the partition, such as ``orders/0``.
     min_ms, max_ms: the least and the greatest timestamp of its records in ms; -1: it has none.
     topic_id: as Kafka's tools show it; empty: unknown.
-    file: its path in the archive, in other layouts than tidegate's own.
-    aside: files with more columns of its records: the columns, their paths and their sizes.
     leader_epoch: no record is of a later leader epoch; None: unknown.
-
-    In other layouts, the times may be -1 and UNKNOWN_MS.
     """
 
     folder: str
@@ -44,24 +37,22 @@ class ArchivedObject(NamedTuple):
     min_ms: int
     max_ms: int
     topic_id: str
-    file: str | None = None
-    aside: tuple[tuple[str, str, int], ...] = ()
     leader_epoch: int | None = None
 
     @property
     def name(self) -> str:
-        """The name in the folder of the partition, in tidegate's own layout."""
+        """The name in the folder of the partition."""
         epoch = "" if self.leader_epoch is None else f".{self.leader_epoch}"
         return f"{self.first:020d}.{self.next:020d}.{self.min_ms}.{self.max_ms}.{self.topic_id}{epoch}.parquet"
 
     @property
     def path(self) -> str:
         """The name in the archive."""
-        return self.file or f"{self.folder}/{self.name}"
+        return f"{self.folder}/{self.name}"
 
     @property
     def footer(self) -> str:
-        """Which records the file holds, as the file itself tells it, in tidegate's own layout."""
+        """Which records the file holds, as the file itself says."""
         topic, _, partition = self.folder.rpartition("/")
         told = {"topic": topic, "partition": int(partition), "topicId": self.topic_id}
         return json.dumps({**told, "first": self.first, "next": self.next})

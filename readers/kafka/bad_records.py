@@ -29,7 +29,7 @@ class BadRecordFile:
     """Files of a folder, a file or more for each range.
 
     Each line has ``topic``, ``partition``, ``offset``, ``timestamp`` (ms), ``timestampType``, ``reason``, and the bytes
-    in Base64: ``key``, ``value``, and the values in ``headers``.  What an archive does not keep is null.
+    in Base64: ``key``, ``value``, and the values in ``headers``.
 
     A file is named after its range, the topic's id and ``identity``: a repeated task replaces its own files, and no
     others.

@@ -240,7 +240,6 @@ class KafkaSource(ArchiveOptions, Source):
         if self.watermark_from is not None:
             check_only_origin(self.watermarks)
             marks_of(self.watermark_from, registry)
-        self.check_archived_times(self.event_time, [*self._starts[:1], *self._ends[:1]])
         check_bad_records(self.bad_records_path, super().event_time_policy)
         _ = self.event_times, self._config  # these raise for what cannot be, too
         return self

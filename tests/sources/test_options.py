@@ -184,38 +184,6 @@ def test_the_other_ways_to_subscribe(other):
             "of archive.*, accessKey and secretKey are set together",
         ),
         (
-            {"archive": "/lake", "archive__layout": "conect"},
-            "'archive.layout' is 'conect': expected 'tidegate', 'parquet'",
-        ),
-        (
-            {"archive": "/lake", "archive__layout": "parquet", "archive__columns": '{"ofset": "o"}'},
-            "Kafka has no column 'ofset'; did you mean 'offset'?",
-        ),
-        (
-            {"archive": "/lake", "archive__layout": "parquet", "archive__columns": '{"offset": null}'},
-            "no record is known without its offset, so it cannot be null",
-        ),
-        (
-            {"archive": "/lake", "archive__layout": "parquet", "archive__columns": '["offset"]'},
-            "expected names of columns, such as ",
-        ),
-        (
-            {"archive": "/lake", "archive__columns": "{}"},
-            "archive.columns is set, which needs archive.layout 'parquet', not 'tidegate'",
-        ),
-        (
-            {"archive": "/lake", "archive__layout": "connect"},
-            "archive.layout is 'connect', which keeps no timestamps, so eventTime cannot be timestamp",
-        ),
-        (
-            {"archive": "/lake", "archive__layout": "Connect", "eventTime": "json:/at", "startingTimestamp": "5"},
-            "archive.layout is 'connect', which keeps no timestamps, so startingTimestamp cannot reach into it",
-        ),
-        (
-            {"archive": "/lake", "archive__layout": "parquet", "archive__columns": '{"timestamp": null}'},
-            "archive.columns says that timestamp is not kept, so eventTime cannot be timestamp; take it from the value",
-        ),
-        (
             {"archive": "/lake", "kafka__isolation__level": "read_uncommitted"},
             "kafka.isolation.level is 'read_uncommitted', but an archive holds only committed records",
         ),
@@ -405,9 +373,8 @@ def test_the_credentials_of_an_archive_show_in_no_error(wrong):
     assert SECRET not in "".join(traceback.format_exception(raised.value))
 
 
-@pytest.mark.parametrize("layout", ["tidegate", "parquet"])
-def test_the_credentials_of_an_archive_show_in_no_text_and_no_snapshot(layout, caplog):
-    source = KafkaSource.from_options({**NEEDED, "archive": "s3://lake", "archive.layout": layout, **ARCHIVE_SECRETS})
+def test_the_credentials_of_an_archive_show_in_no_text_and_no_snapshot(caplog):
+    source = KafkaSource.from_options({**NEEDED, "archive": "s3://lake", **ARCHIVE_SECRETS})
     assert source.archived.place.connection.secret_key == SECRET
     enumerator = source.enumerator(None)
     texts = (source, source.archived, source.reads, enumerator.snapshot(), vars(enumerator), vars(source.reader(None)))

@@ -3,7 +3,7 @@
 from tests.support.streams import kafka_source
 from tidegate.enumerators.archive.listing import directories_of
 from tidegate.jobs.archive.pieces import copy, plan_archive
-from tidegate.readers.archive.own import OwnLayout
+from tidegate.readers.archive.parquet import OwnLayout
 
 
 def committed_source(kafka, topic, **fields):

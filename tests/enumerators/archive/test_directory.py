@@ -4,13 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.readers.archive.test_mapped import changed, written
 from tests.support.archives import list_partition
 from tidegate import KafkaSource
 from tidegate.enumerators.archive.directory import Directory
 from tidegate.enumerators.archive.listing import directories_of
 from tidegate.errors import ConnectorError
-from tidegate.readers.archive.mapped import MappedLayout
 from tidegate.readers.archive.objects import ArchivedObject, parse_name
 from tidegate.readers.places.place import Place
 
@@ -69,15 +67,6 @@ def test_a_listing_tells_offsets_times_and_the_topics_id(tmp_path):
     assert parse_name("orders/0", of_old_brokers.name, 3) == of_old_brokers
     assert list_partition(Place(str(tmp_path)), "orders", 1).first is None
     assert parse_name("orders/0", obj.name.replace("parquet", "tmp"), 3) is None
-
-
-def test_names_hide_objects_of_others_and_their_folders_as_in_spark(tmp_path):
-    table = changed(topic=None, partition=None)
-    for name in ("_topic=orders/_part=0/a.parquet", "_temporary/_topic=orders/_part=0/b.parquet", "_c.parquet"):
-        written(tmp_path, table, name)
-    layout = MappedLayout(Place(str(tmp_path)), {"topic": "_topic", "partition": "_part"})
-    (part,) = directories_of(layout, [("orders", 0)])["orders", 0].parts
-    assert part.obj.path == "_topic=orders/_part=0/a.parquet"
 
 
 def test_a_refusal_of_the_bucket_names_the_options_of_the_archive(bucket):

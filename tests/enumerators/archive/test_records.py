@@ -4,7 +4,7 @@ from tests.readers.archive.test_records import SCHEMA, archived, record
 from tidegate.alignment.splits import Head
 from tidegate.enumerators.archive.directory import Directory
 from tidegate.enumerators.archive.records import ArchivedRecords
-from tidegate.readers.archive.own import OwnLayout
+from tidegate.readers.archive.parquet import OwnLayout
 
 
 def test_a_time_is_not_looked_for_behind_the_end_of_the_range(tmp_path):

@@ -5,12 +5,10 @@ import shutil
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
 from kafka import KafkaProducer
-from pyarrow import parquet
 
 from tests.support.archives import archive_topic, committed_source, delete_before
 from tests.support.coordinators import coordinating
@@ -62,32 +60,6 @@ def twins(kafka, tmp_path_factory):
     return whole, cut, str(place)
 
 
-@pytest.fixture(scope="module")
-def layouts(twins, tmp_path_factory):
-    """Return the options of the archive in each layout; those of others have been written by others."""
-    _, cut, place = twins
-    written = tmp_path_factory.mktemp("written")
-    for number, file in enumerate(sorted(Path(place).rglob("*.parquet"))):
-        partition, table = file.parent.name, parquet.read_table(file)
-        of_spark = written / f"parquet/topic={cut}/partition={partition}/{number}.parquet"
-        of_connect = written / f"connect/{cut}/partition={partition}"
-        for folder in (of_spark.parent, of_connect):
-            folder.mkdir(parents=True, exist_ok=True)
-        renamed = table.drop_columns(["topic", "partition"]).rename_columns({"offset": "at", "headers": "marks"})
-        parquet.write_table(renamed, of_spark, use_deprecated_int96_timestamps=True)
-        for first in (table["offset"][0].as_py(), ARCHIVED):  # the newest one is still being written
-            parquet.write_table(table.select(["value"]), of_connect / f"{cut}+{partition}+{first:010d}.parquet")
-    return {
-        "tidegate": {"archive": place},
-        "parquet": {
-            "archive": str(written / "parquet"),
-            "archive_layout": "parquet",
-            "archive_columns": {"offset": "at", "headers": "marks"},
-        },
-        "connect": {"archive": str(written / "connect"), "archive_layout": "connect"},
-    }
-
-
 @contextmanager
 def planning(of):
     with closing(of.enumerator(None)) as enumerator:
@@ -109,11 +81,11 @@ def read(of, start, end, partition=0, **task):
     return [{**row, "topic": None} for row in rows]
 
 
-@pytest.mark.parametrize(("preferred", "layout"), [(True, "tidegate"), (False, "tidegate"), (True, "parquet")])
-def test_a_topic_is_planned_as_if_kafka_had_kept_it(kafka, twins, layouts, preferred, layout):
-    whole, cut, _ = twins
+@pytest.mark.parametrize("preferred", [True, False])
+def test_a_topic_is_planned_as_if_kafka_had_kept_it(kafka, twins, preferred):
+    whole, cut, place = twins
     hold = {"future_event_time": "hold"}
-    fields = {**layouts[layout], "archive_preferred": preferred, **hold}
+    fields = {"archive": place, "archive_preferred": preferred, **hold}
     with (
         planning(source(kafka, whole, **hold)) as (expected, of_whole),
         planning(source(kafka, cut, **fields)) as (ours, of_cut),
@@ -170,14 +142,14 @@ def test_an_offset_is_that_of_a_topic_without_an_archive(kafka, twins):
     assert offsets[0] == offsets[1]
 
 
-@pytest.mark.parametrize(("preferred", "layout"), [(True, "tidegate"), (False, "tidegate"), (True, "parquet")])
+@pytest.mark.parametrize("preferred", [True, False])
 @pytest.mark.parametrize("wanted", [(0, COUNT), (15, 99), (115, 165), (160, 200), (159, 160), (200, COUNT)])
-def test_any_range_gives_the_rows_of_kafka(kafka, twins, layouts, preferred, layout, wanted):
-    whole, cut, _ = twins
+def test_any_range_gives_the_rows_of_kafka(kafka, twins, preferred, wanted):
+    whole, cut, place = twins
     start, end = wanted
     expected = read(source(kafka, whole), start, end)
     assert len(expected) == end - start
-    assert read(source(kafka, cut, archive_preferred=preferred, **layouts[layout]), start, end) == expected
+    assert read(source(kafka, cut, archive=place, archive_preferred=preferred), start, end) == expected
 
 
 def test_aborted_records_are_read_from_neither_place(kafka, tmp_path):
@@ -195,9 +167,8 @@ def test_aborted_records_are_read_from_neither_place(kafka, tmp_path):
     assert [row["offset"] for row in rows] == [0, 3, 6]
 
 
-@pytest.mark.parametrize("layout", ["tidegate", "connect"])
-def test_event_times_of_fields_are_found_in_both_places(kafka, twins, layouts, layout):
-    whole, cut, _ = twins
+def test_event_times_of_fields_are_found_in_both_places(kafka, twins):
+    whole, cut, place = twins
 
     def by_value(batch):
         """Return times of every third record; the planner finds them by peeks only."""
@@ -207,13 +178,13 @@ def test_event_times_of_fields_are_found_in_both_places(kafka, twins, layouts, l
     fields = {"event_time": by_value}
     with (
         planning(source(kafka, whole, **fields)) as (expected, of_whole),
-        planning(source(kafka, cut, **layouts[layout], **fields)) as (archived, of_cut),
+        planning(source(kafka, cut, archive=place, **fields)) as (archived, of_cut),
     ):
         assert not hasattr(archived, "lookup")
         for position in (0, 1, 118, 119, 158, 160, 238):
             heads = archived.peek(dict.fromkeys(of_cut, position), Horizon())
             assert named(heads) == named(expected.peek(dict.fromkeys(of_whole, position), Horizon()))
-    offsets = [row["offset"] for row in read(source(kafka, cut, **layouts[layout], **fields), 0, COUNT)]
+    offsets = [row["offset"] for row in read(source(kafka, cut, archive=place, **fields), 0, COUNT)]
     assert offsets == [*range(COUNT)]
 
 

@@ -24,7 +24,7 @@ from tidegate.jobs.archive import run as archive_run
 from tidegate.jobs.archive.compaction import merges_of, unread_since
 from tidegate.jobs.archive.pieces import Lost, Margin, copy, pieces_of, plan_archive
 from tidegate.readers.archive.objects import ArchivedObject
-from tidegate.readers.archive.own import OwnLayout
+from tidegate.readers.archive.parquet import OwnLayout
 from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.readers.places.place import Place
 from tidegate.sources.s3.connection import S3ConnectionOptions

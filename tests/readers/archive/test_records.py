@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tidegate.errors import CorruptDataError, ObjectGoneError
 from tidegate.readers.archive import write
 from tidegate.readers.archive.objects import ArchivedObject
-from tidegate.readers.archive.own import OwnLayout
+from tidegate.readers.archive.parquet import OwnLayout
 from tidegate.readers.archive.write import write_object
 from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.readers.places.place import Place

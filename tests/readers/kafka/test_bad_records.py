@@ -6,11 +6,9 @@ import base64
 import json
 from collections.abc import Sequence
 
-import pyarrow as pa
 import pytest
 
 from tests.support.kafka.lab import Record, encode, rows
-from tests.support.kafka.rows import SCHEMA
 from tests.support.kafka.rows import batch as kafka_rows
 from tidegate.alignment.generators.contract import NO_EVENT_TIME, WatermarkGenerator
 from tidegate.alignment.generators.split_watermark import SplitWatermark
@@ -80,6 +78,7 @@ def test_files_hold_every_byte_of_a_record_and_a_repeated_task_writes_the_same(l
         }
         for offset, record in zip((1, 3), BAD, strict=True)
     ]
+    assert [*lines[0]][-4:] == ["reason", "key", "value", "headers"]  # of a long line, the reason is seen first
     assert read(reader_of(lab, files_in(tmp_path)), topic, (0, 3), (3, 5)) == [0, 2, 4]
     assert contents() == first
 
@@ -116,16 +115,6 @@ def test_a_topic_of_the_longest_name_has_a_file(lab, tmp_path):
     write(place, kafka_rows([b"no json"]))
     (file,) = tmp_path.iterdir()
     assert len(file.name) < 255
-
-
-def test_a_record_of_an_archive_without_timestamps_is_written(tmp_path):
-    place = files_in(tmp_path).of_range(KafkaConnectionConfig("a:1"), SplitRange("orders-3", 40, 41), None)
-    row = kafka_rows([b"no json"]).to_pylist()[0] | {"timestamp": None, "timestampType": None}
-    write(place, pa.RecordBatch.from_pylist([row], SCHEMA))
-    (file,) = tmp_path.iterdir()
-    line = json.loads(file.read_text())
-    assert (line["offset"], line["timestamp"], line["timestampType"]) == (40, None, None)
-    assert [*line][-4:] == ["reason", "key", "value", "headers"]  # whoever looks at a long line sees the reason first
 
 
 def test_the_order_of_the_servers_names_no_other_file(tmp_path):

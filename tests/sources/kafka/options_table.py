@@ -39,15 +39,7 @@ SUBJECTS = {
         *("includeSourceWatermark", "watermarkRows"),
     ),
     "archive": (
-        *(
-            "archive",
-            "archive.layout",
-            "archive.columns",
-            "archivePreferred",
-            "archive.endpoint",
-            "archive.region",
-            "archive.accessKey",
-        ),
+        *("archive", "archivePreferred", "archive.endpoint", "archive.region", "archive.accessKey"),
         *("archive.secretKey", "archive.sessionToken", "archive.anonymous", "archive.roleArn"),
     ),
     "schema registry": (
