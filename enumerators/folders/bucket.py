@@ -111,4 +111,4 @@ class BucketFolder(Folder):
                     raise ConnectorError(f"{self._target} needs an endpoint with conditional writes") from problem
                 raise
 
-        return ask_s3(ask, operation, self._target, self._config.deadline_s, prefix=self._config.prefix)
+        return ask_s3(ask, operation, self._target, self._config.deadline_s)

@@ -79,7 +79,7 @@ class Place:
             file.seek(0)
             self.connection.client().put_object(Bucket=place.bucket, Key=place.key, Body=file)
 
-        ask_s3(put, f"write {noun} to", str(place), self.connection.deadline_s, prefix=self.connection.prefix)
+        ask_s3(put, f"write {noun} to", str(place), self.connection.deadline_s)
 
     def _in_bucket(self, path: str) -> S3Address | None:
         return s3_address(self.address(path))

@@ -24,7 +24,6 @@ class S3ConnectionConfig:
     access_key, secret_key, session_token: the credentials.  None: boto3's default chain finds them on each machine.
         That is safer, since no secret travels then.  Neither ``repr`` nor any error shows them.
     deadline_s: seconds for one operation, retries included.
-    prefix: what the names of its options begin with, for errors.
     """
 
     endpoint: str | None = None
@@ -35,7 +34,6 @@ class S3ConnectionConfig:
     anonymous: bool = False
     role: str | None = None
     deadline_s: float = 60
-    prefix: str = ""
 
     def client(self) -> Any:
         """Return this process's boto3 client of S3, which threads share; nobody closes it.

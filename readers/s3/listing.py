@@ -29,9 +29,7 @@ def list_pages(
     target, seconds = target or f"s3://{bucket}/{prefix}", seconds or config.deadline_s
     request = {"Bucket": bucket, "Prefix": prefix, **parameters}
     while True:
-        answer = ask_s3(
-            lambda: config.client().list_objects_v2(**request), operation, target, seconds, prefix=config.prefix
-        )
+        answer = ask_s3(lambda: config.client().list_objects_v2(**request), operation, target, seconds)
         yield answer
         token = next_token(answer, target)
         if token is None:

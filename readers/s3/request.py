@@ -56,14 +56,12 @@ def ask_s3(
     target: str,
     seconds: float,
     stopped: threading.Event | None = None,
-    prefix: str = "",
 ) -> _Answer:
     """Return the answer to a request that may be sent repeatedly.
 
     operation, target: complete the sentence "cannot ..."; a target is an address such as ``s3://bucket/key``.
     seconds: the deadline of this request, retries included.
     stopped: once it is set, nothing is repeated.
-    prefix: that of the connection.
 
     Raises the errors of ``s3_error``.  For a TransientError that lasts until the deadline, raises DeadlineError.
     """
@@ -75,22 +73,21 @@ def ask_s3(
         try:
             return request()
         except (BotoCoreError, ClientError, OSError) as problem:
-            error = s3_error(problem, operation, target, prefix)
+            error = s3_error(problem, operation, target)
             if not isinstance(error, TransientError) or stopped.is_set():
                 raise error from problem
         deadline.pause(error)
 
 
-def s3_error(problem: Exception, operation: str, target: str, prefix: str = "") -> TidegateError:
+def s3_error(problem: Exception, operation: str, target: str) -> TidegateError:
     """Translate the error of a request into a TransientError, ObjectGoneError, OptionError or ConnectorError.
 
     operation, target: complete the sentence "cannot ..."; a target contains an address such as ``s3://bucket/key``.
-    prefix: what the names of the connection's options begin with.
     """
     from botocore import exceptions
 
     if isinstance(problem, exceptions.ClientError):
-        return _refusal(problem.response, operation, target, prefix)
+        return _refusal(problem.response, operation, target)
     sentence = _QUERY.sub("", str(problem)).rstrip(".")
     passing = (
         exceptions.ConnectionError,
@@ -105,11 +102,11 @@ def s3_error(problem: Exception, operation: str, target: str, prefix: str = "") 
         reason = _BUCKET_NAMES if is_of_bucket else " ".join(sentence.split())
         return OptionError(f"{target} names no object of S3: {reason}")
     if isinstance(problem, exceptions.NoCredentialsError):
-        sentence += f"; set {prefix}accessKey and {prefix}secretKey, or {_LOGIN}"
+        sentence += f"; set accessKey and secretKey, or {_LOGIN}"
     return ConnectorError(f"cannot {operation} {target}: {sentence}")
 
 
-def _refusal(response: Any, operation: str, target: str, prefix: str) -> TidegateError:
+def _refusal(response: Any, operation: str, target: str) -> TidegateError:
     code = response.get("Error", {}).get("Code", "")
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code in _GONE:
@@ -119,5 +116,5 @@ def _refusal(response: Any, operation: str, target: str, prefix: str) -> Tidegat
         return OptionError(f"there is no bucket {target.split('/')[2]!r} for {target}")
     if status >= 500 or status == 429 or code in _PASSING:
         return TransientError(f"the endpoint answered {code or status}")
-    hint = f"; look at {prefix}{_LOOK_AT[code]}, or where boto3 finds it" if code in _LOOK_AT else ""
+    hint = f"; look at {_LOOK_AT[code]}, or where boto3 finds it" if code in _LOOK_AT else ""
     return ConnectorError(f"the endpoint refused to {operation} {target}: {code or status}{hint}")

@@ -117,7 +117,7 @@ class ObjectStore:
                 return _whole(iter(lambda: body.read(STEP_BYTES), b""), end - start, deadline)
         except (BotoCoreError, ClientError, OSError) as problem:
             # An OSError is about a file of certificates or credentials.  Decoders would take it for damaged data.
-            raise s3_error(problem, "read", target, self.config.prefix) from None
+            raise s3_error(problem, "read", target) from None
 
     def _check(self, obj: S3Object, answer: Any, start: int) -> None:
         target = self.address(obj.key)

@@ -35,6 +35,7 @@ from tests.support.command import descendants, dice_of_kills
 from tests.support.streams import HOUR, MINUTE, NOON, new_topic
 from tests.support.waiting import await_that
 from tidegate.readers.places.place import Place
+from tidegate.sources.s3.connection import S3ConnectionOptions
 from tidegate.windows import EventTimeSessionWindows
 from tidegate.windows.testing import WindowHarness
 
@@ -81,9 +82,9 @@ def survived(kafka, s3, own_bucket, tmp_path_factory):
     home, dice = tmp_path_factory.mktemp("killed"), dice_of_kills()
     times = [disordered(seed) for seed in (1, 2)]
     topic, counts = skewed_topic(kafka, HOURS)
-    lake = str(home / "lake")
-    more = {"tests.sources.driver": {"archive": lake}}
-    archive_topic(kafka, topic, Place(lake))
+    lake = Place(f"s3://{own_bucket.name}/lake", S3ConnectionOptions(**own_bucket.connection).connection)
+    more = {"tests.sources.driver": {"archive": lake.location}}
+    archive_topic(kafka, topic, lake)
     for partition, count in enumerate(counts):
         delete_before(kafka, topic, count // 2, partition)
     feeder = s3_kills.Feeder(own_bucket, 1)

@@ -1,14 +1,10 @@
 """The directory against an oracle that knows of each offset which object holds it."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.archives import list_partition
-from tidegate import KafkaSource
 from tidegate.enumerators.archive.directory import Directory
-from tidegate.enumerators.archive.listing import directories_of
-from tidegate.errors import ConnectorError
 from tidegate.readers.archive.objects import ArchivedObject, parse_name
 from tidegate.readers.places.place import Place
 
@@ -67,13 +63,3 @@ def test_a_listing_tells_offsets_times_and_the_topics_id(tmp_path):
     assert parse_name("orders/0", of_old_brokers.name, 3) == of_old_brokers
     assert list_partition(Place(str(tmp_path)), "orders", 1).first is None
     assert parse_name("orders/0", obj.name.replace("parquet", "tmp"), 3) is None
-
-
-def test_a_refusal_of_the_bucket_names_the_options_of_the_archive(bucket):
-    options = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "orders", "archive": bucket.path}
-    connection = {"endpoint": bucket.server.endpoint, "region": "any", "accessKey": "nobody", "secretKey": "any"}
-    source = KafkaSource.from_options({**options, **{f"archive.{name}": value for name, value in connection.items()}})
-    obj = ArchivedObject("orders/0", 100, 0, 1, -1, -1, "")
-    for look in (lambda: directories_of(source.archived, [("orders", 0)]), lambda: source.archived.groups_of(obj)):
-        with pytest.raises(ConnectorError, match=r"InvalidAccessKeyId; look at archive\.accessKey, or where boto3"):
-            look()

@@ -38,10 +38,7 @@ SUBJECTS = {
         *("maxOutOfOrderness", "watermarkFrom", "idleTimeout", "includeEventTime"),
         *("includeSourceWatermark", "watermarkRows"),
     ),
-    "archive": (
-        *("archive", "archivePreferred", "archive.endpoint", "archive.region", "archive.accessKey"),
-        *("archive.secretKey", "archive.sessionToken", "archive.anonymous", "archive.roleArn"),
-    ),
+    "archive": ("archive", "archivePreferred"),
     "schema registry": (
         *("schema.registry.url", "schema.registry.basic.auth.user.info", "schema.registry.bearer.auth.token"),
         *("schema.registry.ssl.ca.location", "schema.registry.ssl.certificate.location"),

@@ -25,7 +25,6 @@ from tests.support.streams import (
 )
 from tests.support.waiting import await_that
 from tidegate.readers.places.place import Place
-from tidegate.sources.s3.connection import S3ConnectionOptions
 
 DAY = 24 * HOUR
 OLD = (2400, 800, 1200, 1200, 2, 1200)  # records of each partition in the archive, of 28 days
@@ -35,17 +34,17 @@ YEAR_2099_MS = 4_080_000_000_000
 IN_BOTH = 100
 
 
-def test_a_topic_with_an_archive_is_read_as_if_kafka_had_kept_it(spark, kafka, bucket, tmp_path):
+def test_a_topic_with_an_archive_is_read_as_if_kafka_had_kept_it(spark, kafka, tmp_path):
     """Kafka keeps two of thirty days.  Two partitions are added late, one is quiet, one has a record of 2099."""
     old = [even_times(NOON, SEAM, count) for count in OLD]
     old[0][100] = YEAR_2099_MS
     topic = new_topic(kafka, *old)
-    place = Place(bucket.path, S3ConnectionOptions(**bucket.connection).connection)
+    place = Place(str(tmp_path / "lake"))
     archive_topic(kafka, topic, place)
     kafka.add_partitions(topic, len(KEPT))
     new = [even_times(SEAM, END, count) for count in KEPT]
     append(kafka, topic, dict(enumerate(new)))
-    archive = {"archive": bucket.path, **{f"archive_{name}": value for name, value in bucket.connection.items()}}
+    archive = {"archive": place.location}
 
     def rows(**fields):
         read = kafka_source(kafka, topic, include_headers=True, **fields).read(spark)
