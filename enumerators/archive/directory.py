@@ -76,10 +76,9 @@ class Directory:
                 f"{kept} on, and gives their offsets to others; use another place"
             )
 
-    def seam(self, begin: int, *, preferred: bool) -> int:
-        """Return the offset up to which records come from the archive; both places have those from ``begin`` on."""
-        ends = [end for start, end in self._runs if start <= begin < end] if preferred else []
-        return ends[0] if ends else begin
+    def seam(self, begin: int) -> int:
+        """Return the offset up to which records come from the archive; Kafka has those from ``begin`` on."""
+        return next((end for start, end in self._runs if start <= begin < end), begin)
 
     def holes(self, start: int, end: int) -> list[tuple[int, int]]:
         """Return the stretches of a range that are not archived."""

@@ -47,9 +47,9 @@ class _Archived(KafkaEnumerator):
     lacks, when the listing is read to its end, when it is an hour old, and when an object of it is gone.
     """
 
-    def __init__(self, layout: ArchiveLayout, preferred: bool, *args: Any, **options: Any) -> None:
+    def __init__(self, layout: ArchiveLayout, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._layout, self._place, self._preferred = layout, layout.place, preferred
+        self._layout, self._place = layout, layout.place
         self._named = f"archive is {layout.place.location!r}"
         times = self._find_head.event_times
         schema = arrow_schema(include_headers=times.needs_headers)
@@ -99,7 +99,7 @@ class _Archived(KafkaEnumerator):
         begin = self._logs.begins.get(partition, self._begins.get(partition))
         if begin is None:  # a batch that an earlier run planned
             begin = self._begins[partition] = self._client.list_offsets({partition: EARLIEST})[partition][0]
-        return self._directory(partition).seam(begin, preferred=self._preferred)
+        return self._directory(partition).seam(begin)
 
     def earliest(self, partition: TopicPartition) -> int | None:
         """Return the first archived offset."""
@@ -175,23 +175,20 @@ class _Archived(KafkaEnumerator):
         planned = super().details(wanted)
         partition = TopicPartition.of(wanted.split_id)
         seam = self._seam(partition)
-        is_in_archive = wanted.start < seam
-        if self._preferred and not is_in_archive:
+        if wanted.start >= seam:
             return planned
         age_s = time.monotonic() - self._listed_s[partition]
         holes = self._directory(partition).holes(wanted.start, min(wanted.end, seam))
-        is_read = is_in_archive and wanted.end > seam and age_s > _NEW_FOR_S
+        is_read = wanted.end > seam and age_s > _NEW_FOR_S
         if holes or is_read or age_s > _LISTED_FOR_S:
             self._list([partition])  # more may have been archived meanwhile, and objects merged
             seam = self._seam(partition)
         directory, end = self._directory(partition), min(wanted.end, seam)
         for first, stop in directory.holes(wanted.start, end):
             self._lose(wanted.split_id, first, stop)
-        # If Kafka is preferred, it may have deleted records before a task reads them.
-        parts = tuple(directory.within(wanted.start, end if self._preferred else wanted.end))
-        details = planned._replace(archived=parts, kafka_from=seam)
-        self._count(wanted.split_id, details.archived_within(wanted.start, end))
-        return details
+        parts = tuple(directory.within(wanted.start, end))
+        self._count(wanted.split_id, parts)
+        return planned._replace(archived=parts, kafka_from=seam)
 
     def _count(self, split_id: SplitId, parts: Collection[ArchivedPart]) -> None:
         up_to, count = self._read.get(split_id, (0, 0))
@@ -300,12 +297,9 @@ class _ArchivedByTimestamp(_Archived, KafkaTimestampEnumerator):
         return latest
 
 
-def archived_enumerator(
-    layout: ArchiveLayout, *, preferred: bool, by_timestamp: bool
-) -> Callable[..., KafkaEnumerator]:
+def archived_enumerator(layout: ArchiveLayout, *, by_timestamp: bool) -> Callable[..., KafkaEnumerator]:
     """Return the constructor of an enumerator, which takes the parameters of ``KafkaEnumerator``.
 
-    preferred: whether the archive gives the records that are in both places.
     by_timestamp: whether event times are the timestamps of records, which both places index.
     """
-    return partial(_ArchivedByTimestamp if by_timestamp else _Archived, layout, preferred)
+    return partial(_ArchivedByTimestamp if by_timestamp else _Archived, layout)

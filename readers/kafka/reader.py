@@ -52,26 +52,13 @@ class KafkaDetails(NamedTuple):
     leader_epoch: the leader's epoch when the range was planned; the range holds no records of later epochs; None:
         unknown.
     archived: the parts of the range that are in the archive, in order.
-    kafka_from: the offset from which on the range is read from Kafka, and from the archive only what Kafka has deleted.
+    kafka_from: the offset from which on the range is read from Kafka.
     """
 
     topic_id: UUID | None = None
     leader_epoch: int | None = None
     archived: tuple[ArchivedPart, ...] = ()
     kafka_from: int = 0
-
-    def archived_within(self, start: int, end: int) -> list[ArchivedPart]:
-        """Return the archived parts from ``start`` to ``end``, exclusive."""
-        cut = (part._replace(start=max(part.start, start), end=min(part.end, end)) for part in self.archived)
-        return [part for part in cut if part.start < part.end]
-
-
-class _DeletedError(Exception):
-    """Kafka has deleted records, and the archive has them: from ``start`` to ``end``, exclusive."""
-
-    def __init__(self, start: int, end: int) -> None:
-        super().__init__(start, end)
-        self.start, self.end = start, end
 
 
 class KafkaSplitReader(SplitReader):
@@ -158,8 +145,7 @@ class KafkaSplitReader(SplitReader):
             ]
             beginnings = JointFetch(client, in_kafka, [details.topic_id for details in all_details])
             for number, (wanted, details) in enumerate(zip(in_kafka, all_details, strict=True)):
-                older = replace(task.ranges[number], end=min(wanted.start, wanted.end))
-                for batch in self._archived(client, older, details, include_headers=include_headers):
+                for batch in self._archived(client, wanted, details, include_headers=include_headers):
                     yield number, batch, details
                 if wanted.start < wanted.end:
                     beginning = beginnings.take(number)
@@ -169,12 +155,10 @@ class KafkaSplitReader(SplitReader):
     def _archived(
         self, client: KafkaClient, wanted: SplitRange, details: KafkaDetails, *, include_headers: bool
     ) -> Iterator[pa.RecordBatch]:
-        parts = details.archived_within(wanted.start, wanted.end)
-        if self._archive is None or not parts:
+        if self._archive is None:
             return
-
         schema = arrow_schema(include_headers=include_headers)
-        for part in parts:
+        for part in details.archived:
             at = part.start
             try:
                 for batch in self._archive.read(part.obj, part.start, part.end, schema):
@@ -182,8 +166,8 @@ class KafkaSplitReader(SplitReader):
                     at = int(int64_values(batch.column("offset"))[-1]) + 1
             except ObjectGoneError as error:
                 log.warning("%s; the records from %s on are read from Kafka, if it still has them", error, at)
-                left, only_kafka = replace(wanted, start=at, end=part.end), details._replace(archived=())
-                yield from self._read_range(client, left, only_kafka, None, include_headers=include_headers)
+                left = replace(wanted, start=at, end=part.end)
+                yield from self._read_range(client, left, details, None, include_headers=include_headers)
 
     def _judged(
         self, number: int, batch: pa.RecordBatch, horizon: Horizon, wanted: SplitRange, aside: BadRecordFiles | None
@@ -222,22 +206,15 @@ class KafkaSplitReader(SplitReader):
     ) -> Iterator[pa.RecordBatch]:
         from tidegate.readers.kafka.records.decoder import RecordDecoder
 
-        partition, deleted = TopicPartition.of(wanted.split_id), None
+        partition = TopicPartition.of(wanted.split_id)
         decoder = RecordDecoder(partition, include_headers=include_headers, max_batch_bytes=self._max_batch_bytes)
         with corruption_named(wanted.split_id):
             try:
                 for start, batch in self._batches(client, partition, wanted, details, beginning):
                     yield from decoder.add(batch, start, wanted.end)
-            except _DeletedError as found:
-                deleted = found
             except (PositionGoneError, UnknownPartitionError) as error:
                 self._lose(f"records {wanted.start} to {wanted.end} of {wanted.split_id} are wanted, but {error}")
         yield from decoder.flush()
-        if deleted is not None:
-            older = replace(wanted, start=deleted.start, end=deleted.end)
-            yield from self._archived(client, older, details, include_headers=include_headers)
-            left = replace(wanted, start=deleted.end)
-            yield from self._read_range(client, left, details, None, include_headers=include_headers)
 
     def _batches(
         self,
@@ -262,7 +239,7 @@ class KafkaSplitReader(SplitReader):
             fetched = beginning or (call or fetch()).result()[partition]
             beginning = call = None
             if fetched is None:
-                left = self._first_left(client, partition, position, wanted.end, details)
+                left = self._first_left(client, partition, position, wanted.end)
                 if left == position:
                     deadline = deadline or client.reading(partition, wanted.end)
                     deadline.pause(TransientError(f"the broker says that {position} is out of range"))
@@ -290,21 +267,12 @@ class KafkaSplitReader(SplitReader):
                 _check_epoch(batch, wanted, details)
                 yield first, batch
 
-    def _first_left(
-        self, client: KafkaClient, partition: TopicPartition, position: int, end: int, details: KafkaDetails
-    ) -> int:
-        """Return the position to continue from, at most ``end``, after a broker called a position out of range.
-
-        Raises _DeletedError if it was deleted, and the archive has the records up to those that are left.
-        """
+    def _first_left(self, client: KafkaClient, partition: TopicPartition, position: int, end: int) -> int:
+        """Return the position to continue from, at most ``end``, after a broker called a position out of range."""
         log_start, log_end = client.log_range(partition)
         if log_start <= position <= log_end:
             return position  # a new leader may not know its log yet
         left = min(log_start, end) if log_start > position else end
-        if log_start > position:
-            archived = sum(part.end - part.start for part in details.archived_within(position, left))
-            if archived == left - position:
-                raise _DeletedError(position, left)
         self._lose(
             f"records {position} to {end} of {partition.split_id} are wanted, "
             f"but its log reaches from {log_start} to {log_end}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 
@@ -16,8 +17,12 @@ from tidegate.readers.event_time.assigners import assigner_of
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.punctuated import marks_of
 from tidegate.readers.kafka.client import EARLIEST
-from tidegate.readers.places.place import check_location
+from tidegate.readers.kafka.config import KafkaConnectionConfig
+from tidegate.readers.places.place import Place, check_location
 from tidegate.readers.registry.config import RegistryConfig
+
+if TYPE_CHECKING:
+    from tidegate.readers.archive.layout import ArchiveLayout
 
 _ANY = RegistryConfig("http://any")  # whether there is a registry is checked with the other options
 _LARGEST = 2**63 - 1  # of an offset or a time in Kafka's protocol
@@ -175,7 +180,7 @@ Partitions: TypeAlias = Annotated[
     dict[str, Sequence[int]], BeforeValidator(_assigned), AfterValidator(_with_topic_names)
 ]
 EventTimeOption: TypeAlias = Annotated[str | Callable[..., Any], BeforeValidator(_event_time)]
-BadRecordsPath: TypeAlias = Annotated[str, AfterValidator(check_location)]
+Location: TypeAlias = Annotated[str, AfterValidator(check_location)]
 WatermarkFrom: TypeAlias = Annotated[str, AfterValidator(_watermark_from)]
 
 
@@ -199,3 +204,24 @@ def check_bad_records(path: str | None, policy: EventTimePolicy) -> None:
 def in_milliseconds(timestamp: Timestamp) -> int:
     """Return a time in milliseconds since the epoch."""
     return timestamp if isinstance(timestamp, int) else epoch_ms(timestamp)
+
+
+def archive_at(location: str | None) -> ArchiveLayout | None:
+    """Return the archive at a location, if there is one."""
+    if location is None:
+        return None
+    from tidegate.readers.archive.parquet import OwnLayout  # most queries need no Parquet
+
+    return OwnLayout(Place(location))
+
+
+def committed_only(config: KafkaConnectionConfig, given: Mapping[str, Any]) -> KafkaConnectionConfig:
+    """Return the configuration that shows of Kafka what an archive holds: committed records.
+
+    Raises ValueError if the given properties say otherwise.
+    """
+    if "isolation.level" in given and config.isolation_level != "read_committed":
+        raise ValueError(
+            f"kafka.isolation.level is {config.isolation_level!r}, but an archive holds only committed records"
+        )
+    return replace(config, isolation_level="read_committed")

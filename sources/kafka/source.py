@@ -34,14 +34,13 @@ from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.readers.places.bad_records import BadRecordFolder
 from tidegate.readers.registry.config import RegistryConfig
-from tidegate.sources.archive_options import ArchiveOptions
 from tidegate.sources.contract import check_only_origin
 from tidegate.sources.kafka.java.file import read_properties
 from tidegate.sources.kafka.java.properties import connection_config, without_effect
 from tidegate.sources.kafka.java.table import NO_GROUP
 from tidegate.sources.kafka.option_types import (
-    BadRecordsPath,
     EventTimeOption,
+    Location,
     Offsets,
     Partitions,
     Timestamp,
@@ -49,7 +48,9 @@ from tidegate.sources.kafka.option_types import (
     TopicPattern,
     Topics,
     WatermarkFrom,
+    archive_at,
     check_bad_records,
+    committed_only,
 )
 from tidegate.sources.kafka.starts_and_ends import check_order, given_points, overruled
 from tidegate.sources.options import lower_case, option_names
@@ -70,7 +71,7 @@ _OF_SPARK = {  # options that jobs of Spark's own source may bring, and why they
 _SUBSCRIBE = "set subscribe, subscribePattern or assign"
 
 
-class KafkaSource(ArchiveOptions, Source):
+class KafkaSource(Source):
     """Reads Kafka topics, aligned in event time.
 
     The Spark options have the names of Spark's built-in source, in camelCase.
@@ -101,6 +102,8 @@ class KafkaSource(ArchiveOptions, Source):
         ``ending_offsets``.
     ending_timestamp: end before the first record at or after this time, in all partitions.  Takes precedence over the
         other two ends.
+    archive: an archive of the topics, which ``tidegate archive`` writes: a folder that all executors share, or
+        ``s3://bucket/prefix``.  Committed records are read there and in Kafka, and no others.
     event_time: the origin of event times: ``timestamp``, the record's own; ``header:NAME``;
         ``json:/pointer/into/value`` (RFC 6901); ``avro:`` or ``protobuf:`` with such a pointer.  In Python also any
         function from a RecordBatch with these columns to an int64 array of milliseconds.
@@ -157,6 +160,7 @@ class KafkaSource(ArchiveOptions, Source):
     ending_offsets: Offsets | None = None
     ending_timestamp: Timestamp | None = None
     ending_offsets_by_timestamp: Timestamps | None = None
+    archive: Location | None = None
     event_time: EventTimeOption = "timestamp"
     event_time_unit: TimeUnit | None = None
     watermark_from: WatermarkFrom | None = None
@@ -164,7 +168,7 @@ class KafkaSource(ArchiveOptions, Source):
     max_bytes_per_trigger: PositiveInt | None = None
     min_offsets_per_trigger: PositiveInt | None = None
     max_records_per_partition: PositiveInt | None = None
-    bad_records_path: BadRecordsPath | None = None
+    bad_records_path: Location | None = None
     include_headers: bool = False
     include_event_time: bool = False
     poll_timeout_ms: Annotated[PositiveInt | None, Field(serialization_alias="kafkaConsumer.pollTimeoutMs")] = None
@@ -378,10 +382,10 @@ class KafkaSource(ArchiveOptions, Source):
             _LOG.warning("these options have no effect: %s", ", ".join(unused))
         by_timestamp = self.event_times.by_record_timestamp
         kind: Callable[..., KafkaEnumerator] = KafkaTimestampEnumerator if by_timestamp else KafkaEnumerator
-        if (layout := self.archived) is not None:
+        if (archive := archive_at(self.archive)) is not None:
             from tidegate.enumerators.kafka.archived import archived_enumerator  # most queries have no archive
 
-            kind = archived_enumerator(layout, preferred=self.archive_preferred, by_timestamp=by_timestamp)
+            kind = archived_enumerator(archive, by_timestamp=by_timestamp)
         return kind(
             self._config,
             self._subscription(),
@@ -404,12 +408,13 @@ class KafkaSource(ArchiveOptions, Source):
             event_times=event_times,
             bad_records=None if folder is None else BadRecordFile(folder, identity),
             include_event_time=self.include_event_time,
-            archive=self.archived,
+            archive=archive_at(self.archive),
         )
 
     @property
     def _config(self) -> KafkaConnectionConfig:
-        return self.of_archived(connection_config(self.bootstrap_servers, self.kafka), self.kafka)
+        config = connection_config(self.bootstrap_servers, self.kafka)
+        return config if self.archive is None else committed_only(config, self.kafka)
 
     @property
     def isolation_level(self) -> IsolationLevel:

@@ -12,7 +12,6 @@ def start(spark, servers, topic, archive, out):
         subscribe=[topic],
         starting_offsets="earliest",
         archive=archive,
-        archive_preferred=False,
         max_offsets_per_trigger=2_000,
         bad_records_path=f"{out}/bad",
         watermarks=WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=1)),

@@ -172,7 +172,6 @@ def test_the_other_ways_to_subscribe(other):
         ),
         ({"kafka__auto__offset__reset": "earliest"}, "is of another client of Kafka; here, set startingOffsets"),
         ({"kafka__config__providers": "file"}, "is of another client of Kafka; here, write the values themselves"),
-        ({"archivePreferred": "false"}, "archivePreferred is set, which needs archive"),
         ({"archive": "gs://lake"}, "the option 'archive' is 'gs://lake': expected a folder, or s3://bucket/prefix"),
         (
             {"archive": "/lake", "kafka__isolation__level": "read_uncommitted"},

@@ -81,11 +81,10 @@ def read(of, start, end, partition=0, **task):
     return [{**row, "topic": None} for row in rows]
 
 
-@pytest.mark.parametrize("preferred", [True, False])
-def test_a_topic_is_planned_as_if_kafka_had_kept_it(kafka, twins, preferred):
+def test_a_topic_is_planned_as_if_kafka_had_kept_it(kafka, twins):
     whole, cut, place = twins
     hold = {"future_event_time": "hold"}
-    fields = {"archive": place, "archive_preferred": preferred, **hold}
+    fields = {"archive": place, **hold}
     with (
         planning(source(kafka, whole, **hold)) as (expected, of_whole),
         planning(source(kafka, cut, **fields)) as (ours, of_cut),
@@ -142,14 +141,13 @@ def test_an_offset_is_that_of_a_topic_without_an_archive(kafka, twins):
     assert offsets[0] == offsets[1]
 
 
-@pytest.mark.parametrize("preferred", [True, False])
 @pytest.mark.parametrize("wanted", [(0, COUNT), (15, 99), (115, 165), (160, 200), (159, 160), (200, COUNT)])
-def test_any_range_gives_the_rows_of_kafka(kafka, twins, preferred, wanted):
+def test_any_range_gives_the_rows_of_kafka(kafka, twins, wanted):
     whole, cut, place = twins
     start, end = wanted
     expected = read(source(kafka, whole), start, end)
     assert len(expected) == end - start
-    assert read(source(kafka, cut, archive=place, archive_preferred=preferred), start, end) == expected
+    assert read(source(kafka, cut, archive=place), start, end) == expected
 
 
 def test_aborted_records_are_read_from_neither_place(kafka, tmp_path):
@@ -260,27 +258,6 @@ def test_records_of_an_object_that_is_gone_are_looked_for_in_kafka(kafka, tmp_pa
             asked = {split: behind} if look == "peek" else [SplitRange(split, behind, 20)]
             horizon = Horizon() if look == "peek" else Horizon(FIRST_MS)
             assert getattr(enumerator, look)(asked, horizon) == {split: Head(behind, FIRST_MS + behind)}
-
-
-def test_records_that_kafka_deletes_before_a_task_reads_them_come_from_the_archive(kafka, tmp_path, monkeypatch):
-    topic = new_topic(kafka, FIRST_MS + np.arange(20))
-    monkeypatch.setattr(pieces_module, "OBJECT_BYTES", 700)
-    archive_topic(kafka, topic, Place(str(tmp_path)))
-    append(kafka, topic, {0: FIRST_MS + np.arange(20, 30)})
-    of = source(kafka, topic, archive=str(tmp_path), archive_preferred=False)
-    with planning(of) as (enumerator, (split,)):
-        wanted = SplitRange(split, 3, 30)
-        details = enumerator.details(wanted)
-        assert enumerator.metrics()["archiveReadOffsets"] == 0
-    task = ReadTask((wanted,), (details,))
-    delete_before(kafka, topic, 12)
-    assert [at for batch in of.reader(None).read(task) for at in batch["offset"].to_pylist()] == [*range(3, 30)]
-    sorted(tmp_path.rglob("*.parquet"))[1].unlink()
-    with pytest.raises(DataLossError, match=r"its log reaches from 12 to 30 \(failOnDataLoss\)"):
-        list(of.reader(None).read(task))
-    delete_before(kafka, topic, 25)
-    with pytest.raises(DataLossError, match=r"its log reaches from 25 to 30 \(failOnDataLoss\)"):
-        list(of.reader(None).read(task))
 
 
 def test_an_object_that_is_gone_or_damaged_ends_the_task(kafka, tmp_path):

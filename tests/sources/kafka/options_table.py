@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tests.sources.options_table import entries, in_options, kind, meanings, shown, strategy_options, with_unit, write
 from tidegate import KafkaSource
-from tidegate.sources.archive_options import ArchiveOptions
 from tidegate.sources.contract import SourceContract
 from tidegate.sources.kafka.java.table import PROPERTIES
 from tidegate.sources.options import option_names
@@ -30,15 +29,14 @@ SUBJECTS = {
     "what to read": (
         *("kafka.bootstrap.servers", "kafkaProperties", "subscribe", "subscribePattern", "assign", "startingOffsets"),
         *("startingOffsetsByTimestamp", "startingTimestamp", "startingOffsetsByTimestampStrategy", "startingGroupId"),
-        *("startingGroupIdStrategy", "endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "includeHeaders"),
-        *("commitGroupId", "groupIdPrefix", "failOnDataLoss"),
+        *("startingGroupIdStrategy", "endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "archive"),
+        *("includeHeaders", "commitGroupId", "groupIdPrefix", "failOnDataLoss"),
     ),
     "event time": (
         *("eventTime", "eventTimeUnit", "badEventTime", "maxFutureSkew", "futureEventTime", "badRecordsPath"),
         *("maxOutOfOrderness", "watermarkFrom", "idleTimeout", "includeEventTime"),
         *("includeSourceWatermark", "watermarkRows"),
     ),
-    "archive": ("archive", "archivePreferred"),
     "schema registry": (
         *("schema.registry.url", "schema.registry.basic.auth.user.info", "schema.registry.bearer.auth.token"),
         *("schema.registry.ssl.ca.location", "schema.registry.ssl.certificate.location"),
@@ -68,7 +66,7 @@ def options_tables():
 
 
 def _of_source():
-    names, said = option_names(KafkaSource), meanings(SourceContract) | meanings(ArchiveOptions) | meanings(KafkaSource)
+    names, said = option_names(KafkaSource), meanings(SourceContract) | meanings(KafkaSource)
     for field, option in names.items():
         if field in {"kafka", "watermarks"}:
             continue
