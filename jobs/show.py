@@ -27,14 +27,14 @@ def show_backfill(source: Source, out: Path, master: str) -> None:
     typer.echo("\n".join(in_columns(summary)))
 
 
-def show_demo(rows: int, html: Path, *, with_archive: bool) -> None:
+def show_demo(rows: int, html: Path) -> None:
     """Run the demonstration; print its table and, as the last line, the path of its page.
 
     Raises OptionError if the page cannot be written, before anything runs.
     """
     writable("--html", html)
     with _saying() as say:
-        result = run_demo(rows, say, with_archive=with_archive)
+        result = run_demo(rows, say)
     html.write_text(page(result), encoding="utf-8")
     Console().print(_table(result))
     for run in result.runs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidegate.jobs.demo.run import ARCHIVED, Demo
+from tidegate.jobs.demo.run import Demo
 from tidegate.jobs.demo.windowed_count import CountRun
 from tidegate.jobs.figures import count, share, span
 from tidegate.jobs.pages.axis import Axis, hours_since
@@ -27,7 +27,6 @@ COLUMNS = (
 _HOW = {
     "unaligned": "Each batch takes a share of every split's backlog.",
     "aligned": "Each batch reads every split up to one event time, the bound.",
-    ARCHIVED: "Kafka has deleted what is shaded. It comes from the archive, with neither gap nor duplicate.",
 }
 
 
@@ -53,7 +52,6 @@ def page(demo: Demo) -> str:
     begin_ms, end_ms = min(begins_ms), max(ends_ms)
     rows = [table_row(row(run), {COLUMNS.index("lost"): "lost" if run.lost else "kept"}) for run in demo.runs]
     late = max(demo.history, key=lambda split: demo.history[split].begin_ms)
-    archived = "" if demo.archived_until_ms is None else " --archive"
     headline = (
         f"The same count of the same topic: {count(worst.lost)} rows lost {worst.name}, "
         f"{count(best.lost) if best.lost else 'none'} {best.name}"
@@ -72,7 +70,7 @@ def page(demo: Demo) -> str:
             "A windowed count with a watermark, in append mode. "
             "Rows in open windows wait for the watermark to pass. "
             "Spark's drop metric counts the groups that each task dropped, not the rows in them. "
-            f"Made by <code>tidegate demo --rows {best.rows_in}{archived}</code>."
+            f"Made by <code>tidegate demo --rows {best.rows_in}</code>."
         ),
     )
 
@@ -94,7 +92,6 @@ def _run(demo: Demo, run: CountRun, axis: Axis) -> str:
         axis,
         f"{run.name}: event time reached by each split after each batch. {lost}.",
         [f"{count(run.lost)} rows read below", "Spark's watermark: lost"],
-        archived_until_ms=demo.archived_until_ms if run.name == ARCHIVED else None,
     )
     return figure(run.name.capitalize(), _HOW.get(run.name, ""), f"{verdict}\n{picture}")
 
@@ -106,5 +103,4 @@ def _keys(demo: Demo) -> list[str]:
         pause_key(len(demo.history) - 1),
         key("watermark", "Spark's watermark"),
         key("late", "read below the watermark: dropped"),
-        *([] if demo.archived_until_ms is None else [key("archived", "only in the archive")]),
     ]

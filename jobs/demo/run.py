@@ -1,4 +1,4 @@
-"""The demonstration: the same windowed count over the same skewed history, read in two ways or three."""
+"""The demonstration: the same windowed count over the same skewed history, read in two ways."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from tidegate.alignment.splits import SplitId
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.errors import OptionError
-from tidegate.jobs.archive.run import archive
 from tidegate.jobs.demo.windowed_count import CountRun, count_by_window
 from tidegate.jobs.figures import count
 from tidegate.jobs.pages.trace import Stretch
@@ -25,16 +24,12 @@ from tidegate.servers import KafkaServer, write_history
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.progress.query import QueryProgress
 
-ARCHIVED = "archived"
-"""The name of the run that reads what Kafka has deleted from an archive."""
-
 _LEAST_ROWS = 1_000
 _TOPIC = "orders"
 _HOUR_MS = 3_600_000
 _BEGIN_MS = 1_767_225_600_000  # 2026-01-01 00:00 UTC: the same rows on every day
 _HOURS = 24
 _LATE_HOURS = 2
-_KEPT_HOURS = 6
 _SHARES = (10, 10, 10, 3)  # the share of the rows in each partition; the last partition is the late one
 _BATCHES_BY_BACKLOG = 16.5
 _MAX_DRIFT = timedelta(hours=1)
@@ -43,14 +38,10 @@ _OUT_OF_ORDERNESS = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """The runs, and the history that they have read.
-
-    archived_until_ms: the event time up to which only the archive had records in the last run; None: there is none.
-    """
+    """The runs, and the history that they have read."""
 
     history: dict[SplitId, Stretch]
     runs: tuple[CountRun, ...]
-    archived_until_ms: int | None = None
 
 
 def skewed_history(rows: int) -> list[NDArray[np.int64]]:
@@ -68,10 +59,9 @@ def skewed_history(rows: int) -> list[NDArray[np.int64]]:
     ]
 
 
-def run_demo(rows: int, say: Callable[[str], None], *, with_archive: bool = False) -> Demo:
+def run_demo(rows: int, say: Callable[[str], None]) -> Demo:
     """Start a Kafka, load it, and count its rows by window, unaligned and aligned.
 
-    with_archive: archive the topic, let Kafka delete most of it, and count once more.
     say: takes a short sentence about the current step.
 
     Raises ServerError when Kafka or Java cannot be started.
@@ -109,18 +99,9 @@ def run_demo(rows: int, say: Callable[[str], None], *, with_archive: bool = Fals
                         on_batch=lambda batch: say(_sentence(name, batch, rows_in)),
                     )
 
-                runs = (counted("unaligned", unaligned, "10 minutes"), counted("aligned", aligned, "1 minute"))
-                if not with_archive:
-                    return Demo(stretches, runs)
-                say("Archiving")
-                place = str(work / "archive")
-                archive(spark, bootstrap_servers=kafka.bootstrap_servers, topics=[_TOPIC], out=place)
-                until_ms = _BEGIN_MS + (_HOURS - _KEPT_HOURS) * _HOUR_MS
-                kafka.delete_before(
-                    _TOPIC, {partition: int(times.searchsorted(until_ms)) for partition, times in enumerate(history)}
+                return Demo(
+                    stretches, (counted("unaligned", unaligned, "10 minutes"), counted("aligned", aligned, "1 minute"))
                 )
-                archived = aligned.model_copy(update={"archive": place})
-                return Demo(stretches, (*runs, counted(ARCHIVED, archived, "1 minute")), until_ms)
 
 
 def _sources(bootstrap_servers: str, rows: int) -> tuple[KafkaSource, KafkaSource]:

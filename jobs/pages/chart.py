@@ -2,7 +2,7 @@
 
 Pure logic: from a Trace to text.  Every mark has a class: ``split-0`` and so on in the order of names,
 ``pause-0`` ..., ``band``, ``slowest``, ``median``, ``fastest``, ``bound``, ``watermark``,
-``source-watermark``, ``late``, ``archived``.
+``source-watermark``, ``late``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ def chart(
     axis: Axis,
     description: str,
     late_label: Sequence[str] = (),
-    archived_until_ms: int | None = None,
     clock: Sequence[tuple[float, str]] = (),
 ) -> str:
     """Return an SVG element of 560 by 400 units, which scales to its container.
@@ -34,13 +33,11 @@ def chart(
     axis: the axis of event time; values beyond it are drawn at its ends.
     description: a text for people who cannot see the picture.
     late_label: the lines of the label where splits ran below the watermark; empty: such places are not marked.
-    archived_until_ms: the event times before it are shaded; None: nothing is.
     clock: the places and labels of times of day, if plans follow each other in equal steps of time instead of batches.
     """
     across = "time of day, UTC" if clock else "micro-batches"
     canvas = Canvas(run.batches, _HEIGHT, axis, across, clock)
     marks = [
-        *([] if archived_until_ms is None else [_archived(canvas, archived_until_ms)]),
         *canvas.frame(),
         *(_late(canvas, run, late_label) if late_label else ()),
         *_pauses(canvas, run),
@@ -56,12 +53,6 @@ def chart(
 def _points(canvas: Canvas, times: Sequence[int | None]) -> list[str]:
     """Return the points of the known times."""
     return [f"{canvas.x(i)},{canvas.y(t)}" for i, t in enumerate(times) if t is not None]
-
-
-def _archived(canvas: Canvas, until_ms: int) -> str:
-    left, right, top = canvas.x(0), canvas.x(len(canvas.batches)), canvas.y(until_ms)
-    height = canvas.bottom - top
-    return f'<rect class="archived" x="{left}" y="{top}" width="{right - left}" height="{height}"/>'
 
 
 def _splits(canvas: Canvas, run: Trace) -> Iterator[str]:

@@ -14,7 +14,6 @@ _MARKS = {
     "source-watermark": '<path class="source-watermark" d="M0 6H30"/>',
     "late": '<rect class="late" y="-1" width="30" height="14"/>',
     "band": '<rect class="band" y="-1" width="30" height="14"/>',
-    "archived": '<rect class="archived" y="-1" width="30" height="14"/>',
     "marked": '<rect class="marked" y="-1" width="30" height="14"/>',
     **{name: _LINE.format(name) for name in ("slowest", "median", "fastest")},
 }

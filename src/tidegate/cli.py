@@ -227,13 +227,12 @@ def demo(
     *,
     rows: Annotated[int, an_option("N", "The number of rows in the skewed topic.")] = 3_300_000,
     html: Annotated[Path, an_option("FILE", "The page to write.")] = Path("tidegate-demo.html"),
-    archive: Annotated[bool, typer.Option("--archive", help="Count once more, mostly from an archive.")] = False,
 ) -> None:
     """Count the rows of a skewed topic twice, unaligned and aligned, and show how many were lost."""
     from tidegate.jobs.show import show_demo
 
     with _told_if_stopped("no page is written"):
-        show_demo(rows, html, with_archive=archive)
+        show_demo(rows, html)
 
 
 @app.command()
