@@ -1,8 +1,8 @@
 """Streams for ever, with skew to play with: live.py BOOTSTRAP_SERVERS TOPIC.
 
 Every partition gets an order for each tenth of a second of event time.  In the last one, event time passes at half the
-speed, so it falls behind.  Type another speed and Enter: 5 catches up, 0 stops.  ``tidegate watch --html`` in a second
-terminal shows as a page who holds back whom.  Ctrl-D or Ctrl-C ends it.
+speed, so it falls behind.  Type another speed and Enter: 5 catches up, 0 stops.  ``tidegate watch`` in a second
+terminal shows who holds back whom.  Ctrl-D or Ctrl-C ends it.
 
 Each window of two seconds that closes has 20 orders of every partition, however far the last one is behind.  At speed 0
 the others wait for half a minute; then it is idle, and its windows close without it.

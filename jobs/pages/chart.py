@@ -26,17 +26,14 @@ def chart(
     axis: Axis,
     description: str,
     late_label: Sequence[str] = (),
-    clock: Sequence[tuple[float, str]] = (),
 ) -> str:
     """Return an SVG element of 560 by 400 units, which scales to its container.
 
     axis: the axis of event time; values beyond it are drawn at its ends.
     description: a text for people who cannot see the picture.
     late_label: the lines of the label where splits ran below the watermark; empty: such places are not marked.
-    clock: the places and labels of times of day, if plans follow each other in equal steps of time instead of batches.
     """
-    across = "time of day, UTC" if clock else "micro-batches"
-    canvas = Canvas(run.batches, _HEIGHT, axis, across, clock)
+    canvas = Canvas(run.batches, _HEIGHT, axis)
     marks = [
         *canvas.frame(),
         *(_late(canvas, run, late_label) if late_label else ()),
@@ -101,12 +98,11 @@ def _pauses(canvas: Canvas, run: Trace) -> Iterator[str]:
         for first, last in _spans(paused):
             if (at_ms := run.reached[split][first]) is not None:
                 left, right = canvas.x(first), canvas.x(last + 1)
-                batches = f", batches {canvas.number(first)} to {canvas.number(last)}"
-                during = "" if canvas.ticks else batches
+                during = f"batches {canvas.number(first)} to {canvas.number(last)}"
                 yield (
                     f'<rect class="pause pause-{index}" x="{left}" y="{canvas.y(at_ms) - 8}" '
                     f'width="{round(right - left, 1)}" height="16" rx="3">'
-                    f"<title>{escape(split_name(split))} paused{during}</title></rect>"
+                    f"<title>{escape(split_name(split))} paused, {during}</title></rect>"
                 )
 
 

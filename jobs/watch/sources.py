@@ -13,7 +13,7 @@ from tidegate.enumerators.contract import Json
 from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.notes.application import applications
 from tidegate.enumerators.notes.folder import NoteFolder, parsed
-from tidegate.enumerators.notes.progress import HOUR, PROGRESS
+from tidegate.enumerators.notes.progress import PROGRESS
 from tidegate.enumerators.planning.pace import BATCHES
 from tidegate.enumerators.planning.source_progress import SourceProgress, utc_time
 from tidegate.enumerators.process_identity import runs
@@ -32,10 +32,8 @@ class LiveSource:
     query: the query's name, which is known after its first batch.
     heard_at: when its last plan was written, which waits for the previous batch; or when a member of a group renewed
         its note.
-    planner: the name of the planner, or of the member.
     is_member: whether it is a member of a group, perhaps on another machine.
     dropped: how many rows and groups the query has dropped as late in this run, once a batch has told it.
-    hour: the plans of the last hour that were kept, each with its time, the oldest first; only if asked for.
     """
 
     query: str | None
@@ -44,8 +42,6 @@ class LiveSource:
     heard_at: datetime
     progress: SourceProgress
     dropped: int | None = None
-    hour: tuple[tuple[datetime, SourceProgress], ...] = ()
-    planner: str = ""
     is_member: bool = False
 
     def news(self, now: datetime) -> str:
@@ -53,7 +49,7 @@ class LiveSource:
         return f"{'heard of' if self.is_member else 'planned'} {span(max(timedelta(), now - self.heard_at))} ago"
 
 
-def live_sources(*, with_hour: bool = False) -> list[LiveSource]:
+def live_sources() -> list[LiveSource]:
     """Return the sources of this user's queries on this machine, those of one application together.
 
     Left out are notes that cannot be read, and those of processes that are gone: a killed planner leaves its note.
@@ -65,7 +61,7 @@ def live_sources(*, with_hour: bool = False) -> list[LiveSource]:
         for planner, note in sorted(notes, key=lambda named: named[1].get("started", 0)):
             with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate
                 if runs(note["process"]) if note["process"] else _is_used(note["pid"]):
-                    sources.append(_live_source(application, folder, planner, note, with_hour=with_hour))
+                    sources.append(_live_source(application, folder, planner, note))
     return sources
 
 
@@ -86,15 +82,18 @@ def group_sources(location: Folder) -> list[LiveSource]:
                 progress = SourceProgress.from_json((note or {})["progress"])
                 reads, name = str((note or {})["member"]["reads"]), f"group {unquote(group)}"
                 heard_at = utc_time(int(info.written_s * 1000))
-                sources.append(LiveSource(None, reads, name, heard_at, progress, planner=file, is_member=True))
+                sources.append(LiveSource(None, reads, name, heard_at, progress, is_member=True))
     return sources
 
 
-def alerts(progress: SourceProgress) -> list[str]:
+def alerts(source: LiveSource) -> list[str]:
     """Return what a person should look at."""
+    progress = source.progress
     found = [f"{split} is late" for split in progress.late_splits[:_NAMED]]
     if progress.late_rows_total:
         found.insert(0, f"{counted(progress.late_rows_total, 'row')} read behind the watermark")
+    if source.dropped:  # Spark counts groups
+        found.insert(0, f"at least {counted(source.dropped, 'row')} dropped as late")
     if progress.bad_records_total:
         found.append(f"{counted(progress.bad_records_total, 'bad record')} set aside")
     return found + [sentence for sentence, is_soon in _deletion(progress) if is_soon]
@@ -113,20 +112,11 @@ def _deletion(progress: SourceProgress) -> Iterator[tuple[str, bool]]:
         yield f"{split} deleted in {span(left)}", left < _SOON
 
 
-def _live_source(application: str, folder: NoteFolder, planner: str, note: Json, *, with_hour: bool) -> LiveSource:
+def _live_source(application: str, folder: NoteFolder, planner: str, note: Json) -> LiveSource:
     batch = folder.within(BATCHES).read(planner) or {}
-    heard_at, last = utc_time(note["updated"]), note["progress"]
-    samples = (folder.within(HOUR).read(planner) or {}).get("samples", ()) if with_hour else ()
-    return LiveSource(
-        batch.get("query"),
-        note["reads"],
-        application,
-        heard_at,
-        SourceProgress.from_json(last),
-        batch.get("dropped"),
-        tuple((utc_time(at_ms), SourceProgress.from_json({**last, **sample})) for at_ms, sample in samples),
-        planner,
-    )
+    progress = SourceProgress.from_json(note["progress"])
+    heard_at = utc_time(note["updated"])
+    return LiveSource(batch.get("query"), note["reads"], application, heard_at, progress, batch.get("dropped"))
 
 
 def _is_used(pid: int) -> bool:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
 
-import typer
 from rich import box
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -18,11 +16,10 @@ from rich.text import Text
 
 from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.planning.source_progress import SourceProgress
-from tidegate.errors import OptionError, counted
+from tidegate.errors import counted
 from tidegate.jobs.figures import clock_time, count, printable, span
 from tidegate.jobs.watch.sources import NOTHING, LiveSource, alerts, group_sources, live_sources, notices
 
-_PORT = 8377
 _REFRESH_S = 1.0
 _PIPE_WIDTH = 200
 _PROGRESS_WIDTH = 29  # of "watermark 2026-01-31 12:00:00"
@@ -41,34 +38,21 @@ def live_table(sources: Sequence[LiveSource], now: datetime) -> RenderableType:
         leading=1,
     )
     for source in sources:
-        table.add_row(_name(source, now), _progress(source.progress), _splits(source.progress, now))
+        table.add_row(_name(source, now), _progress(source.progress), _splits(source, now))
     return table
 
 
-def show_watch(*, once: bool, html: bool, port: int, location: str | None) -> None:
-    """Print the table once, or every second until SIGINT or SIGTERM; or serve the page until then.
+def show_watch(*, once: bool, location: str | None) -> None:
+    """Print the table once, or every second until SIGINT or SIGTERM.
 
-    port: that of the page.
     location: the ``alignmentLocation`` of groups, in place of the queries on this machine.
 
-    Raises OptionError for options that contradict each other, and for a port in use.
+    Raises OptionError for a malformed location, and ConnectorError if it cannot be read.
     """
     from tidegate.jobs.session import ends_on_signals
 
-    if once and html:
-        raise OptionError("--once prints the table, and --html serves a page; give one of them")
-    if port != _PORT and not html:
-        raise OptionError("--port is for the page; give --html, too")
     find = live_sources if location is None else partial(group_sources, _folder(location))
     console = Console()
-    if html:
-        from tidegate.jobs.watch.serve import PageServer, with_hours  # they need many modules
-
-        shown = partial(live_sources, with_hour=True) if location is None else with_hours(find)
-        with suppress(KeyboardInterrupt), PageServer(port, shown) as server, ends_on_signals():
-            typer.echo(f"http://127.0.0.1:{server.server_port}/ shows your queries; Ctrl-C ends it")
-            server.serve_forever()
-        return
     if once:
         if not console.is_terminal:
             console.width = max(console.width, _PIPE_WIDTH)  # a program needs whole names
@@ -116,11 +100,12 @@ def _progress(progress: SourceProgress) -> Text:
     return _text("\n".join(f"{name:10}{value}" for name, value in lines))
 
 
-def _splits(progress: SourceProgress, now: datetime) -> Text:
+def _splits(source: LiveSource, now: datetime) -> Text:
     """List the states, the splits paused longest, and in red anything that needs attention."""
+    progress = source.progress
     cell = _text("\n".join(f"{count(number)} {state}" for state, number in progress.splits.items()))
     for sentence in notices(progress, now):
         cell += _text(f"\n{sentence}", "dim")
-    for sentence in alerts(progress):
+    for sentence in alerts(source):
         cell += _text(f"\n{sentence}", "red")
     return cell

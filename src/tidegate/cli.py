@@ -302,8 +302,6 @@ def account(
 def watch(
     *,
     once: Annotated[bool, typer.Option("--once", help="Print the table once, and not until Ctrl-C.")] = False,
-    html: Annotated[bool, typer.Option("--html", help="Serve a page that refreshes itself, until Ctrl-C.")] = False,
-    port: Annotated[int, a_port("The port of 127.0.0.1 for the page.", shown=True)] = 8377,
     alignment_location: Annotated[
         str | None,
         an_option(
@@ -316,4 +314,4 @@ def watch(
     """Show the sources of running queries: how far they have read, and what holds them back."""
     from tidegate.jobs.watch.table import show_watch
 
-    show_watch(once=once, html=html, port=port, location=alignment_location)
+    show_watch(once=once, location=alignment_location)

@@ -29,9 +29,9 @@ def an_argument(value: str, meaning: str, *, shown: str | bool = True) -> Any:
     return typer.Argument(metavar=value, help=meaning, show_default=shown)
 
 
-def a_port(meaning: str, *, shown: str | bool = "any free one") -> Any:
+def a_port(meaning: str) -> Any:
     """Return the option of a port."""
-    return typer.Option(metavar="PORT", min=1, max=65_535, show_default=shown, help=meaning)
+    return typer.Option(metavar="PORT", min=1, max=65_535, show_default="any free one", help=meaning)
 
 
 def kafka_options(

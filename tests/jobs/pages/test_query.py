@@ -5,6 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.support.browser import browse, measured
 from tests.support.progresses import HOUR, MINUTE, NOON, one, progress, report, run, source, typed
 from tidegate.jobs.pages.axis import utc_times
 from tidegate.jobs.pages.columns import columns
@@ -244,3 +245,15 @@ def test_a_page_tells_which_split_holds_the_watermark_of_generators(held_by, sen
 )
 def test_a_page_tells_which_folder_holds_the_watermark(said, sentence):
     assert sentence in query_page([progress(0, source(report(completeness=said)))])
+
+
+@pytest.mark.slow
+def test_in_a_browser_the_page_fits_a_desk_a_phone_and_paper_and_is_dark_at_night(tmp_path):
+    page = query_page(run(12))
+    dark = measured(tmp_path, [page], (1280, 390), "--blink-settings=preferredColorScheme=0")
+    assert [width <= shown for (width, _), shown in zip(dark, (1280, 390), strict=True)] == [True] * 2, dark
+    assert {colour for _, colour in dark} == {"rgb(17, 21, 29)"}
+    (file, pdf) = tmp_path / "query.html", tmp_path / "query.pdf"
+    file.write_text(page)
+    browse(tmp_path, file.as_uri(), f"--print-to-pdf={pdf}")
+    assert 1 <= len(re.findall(rb"/Type /Page\b", pdf.read_bytes())) <= 3

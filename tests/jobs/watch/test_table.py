@@ -5,20 +5,46 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from tests.jobs.watch.notes import leave_batch, leave_note
-from tests.support.progresses import HOUR, NOON
+from tests.support.clocks import Clock
+from tests.support.progresses import HOUR, NOON, report
 from tidegate.enumerators import process_identity
+from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.notes.application import application_notes
-from tidegate.jobs.watch.sources import live_sources
+from tidegate.enumerators.notes.folder import NoteFolder
+from tidegate.enumerators.notes.group import GroupFolder
+from tidegate.enumerators.notes.progress import PROGRESS, ProgressNote
+from tidegate.enumerators.planning.pace import BATCHES, batch_note
+from tidegate.jobs.watch.sources import group_sources, live_sources
 from tidegate.jobs.watch.table import live_table
+from tidegate.readers.s3.config import S3ConnectionConfig
 
 AT_NOON = datetime.fromtimestamp(NOON / 1000, timezone.utc)
+
+
+def leave_note(reads="orders at kafka:9092", application="app-1", **fields):
+    """Leave the note of a planner; return it, so that it can be written again."""
+    note = ProgressNote(application_notes(application), "kafka", reads)
+    note.write(report(**fields))
+    return note
+
+
+def leave_batch(query, application="app-1", dropped=0):
+    """Leave the note of a batch for the only planner of an application."""
+    folder = application_notes(application)
+    ((planner, _),) = folder.within(PROGRESS).notes()
+    folder.within(BATCHES).write(planner, batch_note({}, 1.0, query, dropped))
+
+
+@pytest.fixture(autouse=True)
+def no_other_notes(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 def shown(sources, now=AT_NOON, width=200):
@@ -166,3 +192,40 @@ def test_a_note_that_cannot_be_read_hides_no_other_source(tmp_path, monkeypatch)
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
     assert [source.reads for source in live_sources()] == ["payments at kafka:9092"]
+
+
+def test_rows_that_a_query_has_dropped_as_late_are_told():
+    leave_note()
+    leave_batch("orders by country", dropped=5)
+    assert "at least 5 rows dropped as late" in shown(live_sources())
+
+
+def test_a_note_goes_with_its_planner():
+    leave_note().remove()
+    assert live_sources() == []
+
+
+def test_members_of_groups_are_shown_by_their_notes_from_any_machine(tmp_path, tidegate):
+    location = open_folder(str(tmp_path / "shared"), S3ConnectionConfig(), option="alignmentLocation", noun="location")
+    orders, payments, new = members = [
+        GroupFolder(NoteFolder(location).within("a/b"), HOUR, reads=reads, clocks=Clock().clocks)
+        for reads in ("orders at kafka:9092", "payments at kafka:9092", "new at kafka:9092")
+    ]
+    for member in members:
+        member.join(None)
+        member.tell(NOON)
+    assert group_sources(location) == []
+    for member, bound in (orders, NOON), (payments, NOON + HOUR):
+        member.show(report(bound=bound))
+        member.renew()
+    assert new.bound(NOON, None).low_ms == NOON  # the others still count
+    assert {(source.reads, source.application, source.progress.bound) for source in group_sources(location)} == {
+        ("orders at kafka:9092", "group a/b", AT_NOON),
+        ("payments at kafka:9092", "group a/b", AT_NOON + timedelta(hours=1)),
+    }
+    orders.leave()
+    assert "heard of " in shown(group_sources(location))
+    code, table, errors = tidegate("watch", "--once", "--alignment-location", tmp_path / "shared")
+    assert (code, errors) == (0, "")
+    assert "payments at kafka:9092" in table
+    assert "orders at kafka:9092" not in table
