@@ -36,7 +36,7 @@ def cut_at_one_time(spans: Spans, cutter: Cutter, bound_ms: int, used: Used) -> 
     while True:
         time_ms, cuts, fits = _greatest_time(spans, cutter, bound_ms, used)
         cuts = cutter.sharpened(time_ms, cuts)
-        if cutter.confirm(cuts):
+        if cutter.confirm(time_ms, cuts):
             starts = {split: span.start for split, span in spans.items()}
             return time_ms, cuts if fits else cut_by_position(cuts, starts, spans, used)
 

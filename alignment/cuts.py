@@ -1,8 +1,9 @@
 """Cuts splits at an event time, with an index or by probing.
 
-Every answer of a ``lookup`` is a candidate.  The index is *blind* where it answers with a position that was already
-read.  It is also blind where the answer is not a record: a Kafka transaction marker carries the wall clock.  Blind
-splits, and all splits of a source without an index, are bisected by peeks (rule 6 of ``docs/planning.md``).
+An index is a witness, not a judge: every answer of a ``lookup`` is a candidate.  It counts if it is an unread record at
+or after the time, and the record before it is older.  Otherwise the index is *blind* there: a Kafka transaction marker
+carries the wall clock, and some brokers answer with a later record, or with none.  Blind splits, and all splits of a
+source without an index, are bisected by peeks (rule 6 of ``docs/planning.md``).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from tidegate.alignment.bisection import Bisection
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.splits import Head, Positions, SplitId
+from tidegate.alignment.splits import Extent, Head, Positions, SplitId
 
 _SPEAKERS = 16  # how many splits a sample asks
 
@@ -59,7 +60,7 @@ class Cutter:
         """Return the cut of each span at an event time."""
         while True:
             cuts = self.sharpened(event_time_ms, self.candidates(event_time_ms))
-            if self.confirm(cuts):
+            if self.confirm(event_time_ms, cuts):
                 return cuts
 
     def candidates(self, event_time_ms: int) -> dict[SplitId, Cut]:
@@ -82,10 +83,10 @@ class Cutter:
             span = self._spans[split]
             if candidate is None or candidate.position >= span.end:
                 cuts[split] = Cut(span.end, None)
-            elif candidate.position > span.head.position:
+            elif candidate.position > span.head.position and candidate.event_time_ms >= event_time_ms:
                 cuts[split] = Cut(candidate.position, candidate.event_time_ms)
             else:
-                # Rule 6: the record that the index answered with was already read.
+                # Rule 6: the record that the index answered with was already read, or is older.
                 self._blind.add(split)
                 probed.append(split)
         cuts.update(self._bisect(event_time_ms, probed))
@@ -99,21 +100,20 @@ class Cutter:
         probed = [split for split, cut in cuts.items() if not cut.exact]
         return {**cuts, **self._bisect(event_time_ms, probed, exact=True)}
 
-    def confirm(self, cuts: Mapping[SplitId, Cut]) -> bool:
-        """Return whether every cut is at a record; any other cut makes its split blind."""
-        doubtful = {
-            split: cut.position
-            for split, cut in cuts.items()
-            if cut.exact and self._spans[split].start < cut.position < self._spans[split].end
-        }
-        heads = self._index.heads(doubtful)
-        wrong = [
-            split
-            for split, position in doubtful.items()
-            if (head := heads[split]) is None or (head.position, head.event_time_ms) != (position, cuts[split].next_ms)
-        ]
-        # Rule 6: the index answered with something that is not a record to align by.
-        self._blind.update(wrong)
+    def confirm(self, event_time_ms: int, cuts: Mapping[SplitId, Cut]) -> bool:
+        """Return whether the index was right about every cut at an event time; each other split is blind from now on.
+
+        The record before a cut must be older, and the cut, unless it is the end, must be at a record to align by.
+        """
+        spans = self._spans
+        doubtful = {s: cut.position for s, cut in cuts.items() if cut.exact and cut.position > spans[s].start}
+        last = self._index.last_before({s: Extent(spans[s].head.position, at) for s, at in doubtful.items()})
+        wrong = {s for s, head in last.items() if head is None or head.event_time_ms >= event_time_ms}
+        # These come last: peeks at the records before them have often seen them.
+        inside = {s: at for s, at in doubtful.items() if s not in wrong and at < spans[s].end}
+        heads = self._index.heads(inside)
+        wrong |= {s for s in inside if heads[s] != (cuts[s].position, cuts[s].next_ms)}
+        self._blind |= wrong
         return not wrong
 
     def sample(self, low: Mapping[SplitId, Cut], high: Mapping[SplitId, Cut], share: float) -> int | None:

@@ -48,8 +48,10 @@ class SupportsTimeIndex(SupportsPeek, Protocol):
     def lookup(self, event_time_ms: int, positions: Positions) -> Mapping[SplitId, Head | None]:
         """Return the first record of each split at or after an event time; None: there is none now.
 
-        Called by the planner a few times per batch.  The answer is a candidate: an index of all records may answer with
-        one before the position, and it need not be a record.
+        Called by the planner a few times per batch.  The answer is a candidate, whatever it is: an index of all records
+        may answer with one before the position, with something that is not a record, with a later record than the
+        first, or with none.  The planner peeks at the answer and at the record before it, which must be older.  If it
+        is not, peeks bisect the split for this batch, which takes more requests, and ``inexactSplits`` counts it.
         """
 
 
@@ -159,12 +161,13 @@ class TimeIndex:
         if stale:
             self.lookups += 1
             answers = dict(self._source.latest(stale, Horizon(self._horizon_ms)))
-            answers |= self._last({s: Extent(*bounds[s]) for s in stale if s not in answers})
+            last = self.last_before({s: Extent(*bounds[s]) for s in stale if s not in answers})
+            answers |= {s: None if head is None else head.event_time_ms for s, head in last.items()}
             known.update({s: (bounds[s], answers[s]) for s in stale})
         return {s: known[s][1] for s in bounds}
 
-    def _last(self, extents: Extents) -> dict[SplitId, int | None]:
-        """Return the event time of the last record before each end.
+    def last_before(self, extents: Extents) -> dict[SplitId, Head | None]:
+        """Return the last record before each end; None: there is none from the begin on.
 
         Steps back from the end in doubling strides until a peek sees a record before the end.  Then it bisects the
         rest, since other records and holes may follow that record.
@@ -188,7 +191,7 @@ class TimeIndex:
                     last[split] = head
                 else:
                     unseen[split] = between[split]
-        return {split: last[split].event_time_ms if split in last else None for split in extents}
+        return {split: last.get(split) for split in extents}
 
     def held(self, ranges: Collection[SplitRange]) -> dict[SplitId, Head]:
         """Return the first record in the future of each range that holds one.

@@ -17,7 +17,7 @@ from tidegate.enumerators.kafka.built_in import progress_by_topic
 from tidegate.enumerators.kafka.commits import GroupCommits
 from tidegate.enumerators.kafka.heads import HeadFinder
 from tidegate.enumerators.kafka.log_ends import LogEnds
-from tidegate.enumerators.kafka.offsets import OffsetsSpec, OlderRecords, resolve
+from tidegate.enumerators.kafka.offsets import OffsetsSpec, OlderRecords, look_up, resolve
 from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.kafka.subscription import Subscription, find_partitions, named_topics
 from tidegate.enumerators.kafka.topics import KnownTopics, recreated_since
@@ -32,7 +32,6 @@ from tidegate.readers.kafka.reader import KafkaDetails
 
 _LOG = logging.getLogger("tidegate.planner")
 _FIRST_CONTACT_S = 5.0
-_LAST_MS = 2**63 - 1
 _LEADER_ELECTION_S = 2.0
 _NO_TOPIC = UUID(int=2)  # brokers make random ids
 
@@ -318,12 +317,8 @@ class KafkaTimestampEnumerator(KafkaEnumerator):
     def lookup_each(self, times_ms: Mapping[SplitId, int], positions: Positions) -> Mapping[SplitId, Head | None]:
         """Find the first entry of each log at or after a time of its own; it may be a transaction marker."""
         del positions
-        # To Kafka, negative times name the log's ends, and times beyond a Long are errors.
-        times = {TopicPartition.of(split): min(max(at_ms, 0), _LAST_MS) for split, at_ms in times_ms.items()}
-        answers = self._asked(lambda: self._client.list_offsets(times))
-        return {
-            s: Head(*listed) if (listed := answers[p])[0] >= 0 else None for s, p in zip(times_ms, times, strict=True)
-        }
+        answers = self._asked(lambda: look_up(self._client, {TopicPartition.of(s): at for s, at in times_ms.items()}))
+        return {partition.split_id: head for partition, head in answers.items()}
 
     def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:
         """Ask for the greatest timestamp; leave a partition to peeks if it is not that of a record before the end."""

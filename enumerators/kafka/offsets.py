@@ -7,13 +7,19 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from tidegate.alignment.bisection import Bisection
-from tidegate.alignment.splits import Head
+from tidegate.alignment.cuts import Cutter, Span
+from tidegate.alignment.horizon import Horizon
+from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.splits import Head, Positions, SplitId
 from tidegate.errors import OptionError
 from tidegate.readers.kafka.client import EARLIEST, LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.group import ConsumerGroup
 from tidegate.readers.kafka.peek import peek
+from tidegate.readers.kafka.peeked import PeekedBatches
+
+_LAST_MS = 2**63 - 1
+_BEFORE_ALL_MS = -2  # a record without a timestamp has -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,34 +138,67 @@ def resolve(
     return resolved
 
 
+def look_up(client: KafkaClient, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, Head | None]:
+    """Return Kafka's candidates for the first record at or after a time; it may be a transaction marker, or later."""
+    # To Kafka, negative times name the log's ends, and times beyond a Long are errors.
+    times = {partition: min(max(at_ms, 0), _LAST_MS) for partition, at_ms in times_ms.items()}
+    return {p: None if offset < 0 else Head(offset, at_ms) for p, (offset, at_ms) in client.list_offsets(times).items()}
+
+
 def _first_records(
     times_ms: Mapping[TopicPartition, int], client: KafkaClient
 ) -> dict[TopicPartition, tuple[int | None, int]]:
     """Return the offset of the first record at or after a time, and the end, for each partition.
 
     Kafka also answers with transaction markers, which carry the wall clock: a whole transactional history then seems to
-    be before any time.  If the answer is not a record, the rest of the log is bisected, which is exact if its records
-    are in order.
+    be before any time.  Other brokers answer with a later record, or with none.  So logs are cut as those of a batch
+    are, which is exact if their records are in order.
     """
     if not times_ms:
         return {}
-    ends = {p: offset for p, (offset, _) in client.list_offsets(dict.fromkeys(times_ms, LATEST)).items()}
-    answers = {p: answer for p, answer in client.list_offsets(times_ms).items() if 0 <= answer[0] < ends[p]}
-    records = peek(client, {p: offset for p, (offset, _) in answers.items()}) if answers else {}
-    offsets: dict[TopicPartition, int | None] = dict.fromkeys(times_ms)
-    searches: dict[TopicPartition, Bisection] = {}
-    for partition, record in records.items():
-        if record is not None and record.event_time_ms >= times_ms[partition]:
-            offsets[partition] = record.position
-        elif record is not None:
-            searches[partition] = Bisection(record, ends[partition], times_ms[partition], exact=True)
-    while asked := {p: position for p, search in searches.items() if (position := search.question()) is not None}:
-        for partition, seen in peek(client, asked).items():
-            searches[partition].answer(asked[partition], seen)
-    for partition, search in searches.items():
-        position, next_ms = search.result()
-        offsets[partition] = None if next_ms is None else position
-    return {p: (record, ends[p]) for p, record in offsets.items()}
+    begins, ends = (client.list_offsets(dict.fromkeys(times_ms, point)) for point in (EARLIEST, LATEST))
+    logs = {p.split_id: (p, begins[p][0], ends[p][0]) for p in times_ms if begins[p][0] < ends[p][0]}
+    index = TimeIndex(_Logs(client, {split: begin for split, (_, begin, _) in logs.items()}))
+    found: dict[TopicPartition, tuple[int | None, int]] = {p: (None, ends[p][0]) for p in times_ms}
+    for at_ms in sorted(set(times_ms.values())):
+        spans = {
+            split: Span(Head(begin - 1, _BEFORE_ALL_MS), begin - 1, end)
+            for split, (partition, begin, end) in logs.items()
+            if times_ms[partition] == at_ms
+        }
+        for split, cut in Cutter(index, spans).cut(at_ms).items():
+            partition, _, end = logs[split]
+            found[partition] = (None if cut.next_ms is None else cut.position, end)
+    return found
+
+
+class _Logs:
+    """All records of some logs by their timestamps, and before each log a record that is older than all times.
+
+    So that no request reads the beginning of a log, which may be in tiered storage.
+    """
+
+    def __init__(self, client: KafkaClient, begins: Positions) -> None:
+        self._client, self._begins = client, begins
+        self._peeked = PeekedBatches()
+
+    def lookup(self, event_time_ms: int, positions: Positions) -> Mapping[SplitId, Head | None]:
+        """Ask Kafka's index."""
+        answers = look_up(self._client, {TopicPartition.of(split): event_time_ms for split in positions})
+        return {partition.split_id: head for partition, head in answers.items()}
+
+    def peek(self, positions: Positions, horizon: Horizon) -> Mapping[SplitId, Head | None]:
+        """Look at the first record at or after each position."""
+        del horizon  # any record counts
+        inside = {TopicPartition.of(split): at for split, at in positions.items() if at >= self._begins[split]}
+        heads = peek(self._client, inside, peeked=self._peeked) if inside else {}
+        before = {split: Head(at, _BEFORE_ALL_MS) for split, at in positions.items() if at < self._begins[split]}
+        return {**before, **{partition.split_id: head for partition, head in heads.items()}}
+
+    def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:
+        """Return nothing: no watermark is made here."""
+        del ends, horizon
+        return {}
 
 
 def _points(

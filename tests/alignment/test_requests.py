@@ -81,7 +81,7 @@ def requests(kind, shape, limits):
 def test_a_slice_takes_one_lookup(shape, most):
     lookups, peeks = requests(LookupLogs, shape, Limits(max_drift_ms=HOUR_MS))
     assert lookups <= most
-    assert peeks <= 2
+    assert peeks <= 3  # of the heads, and to confirm the answers: before them and at them
 
 
 @pytest.mark.parametrize(("shape", "most"), [(smooth, 3), (bursty, 5), (hourly, 4)])

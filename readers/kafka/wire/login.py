@@ -115,9 +115,12 @@ def decode_response(request: Any, frame: memoryview) -> Any:
     try:
         kind, head = request.header.get_response_class(), io.BytesIO(frame[:LONGEST_HEADER])
         kind.parse_header(head)  # kafka-python's own way copies the whole answer for it
-        return kind.decode(frame[head.tell() :])
+        answer = kind.decode(frame[head.tell() :])
+        for topic in [*getattr(answer, "brokers", ()), *getattr(answer, "topics", ())]:
+            iter(getattr(topic, "partitions", ()))  # kafka-python takes a null for any array
     except Exception as error:  # a decoder may raise anything for other bytes
         raise CorruptDataError(f"the answer to Kafka's {type(request).__name__} cannot be decoded") from error
+    return answer
 
 
 class _Asking:

@@ -11,6 +11,8 @@ from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.alignment.budget import Budget
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+from tidegate.kafka_private import FetchRequest
+from tidegate.readers.kafka.wire.connection import BrokerConnection
 from tidegate.servers import write_history
 
 NOON, HOUR = 1_700_049_600_000, 3_600_000
@@ -91,3 +93,12 @@ def test_nobody_asks_for_ends_that_stay_the_same(kafka, monkeypatch):
             if end != start:
                 break
         assert end["positions"] == {"quiet-0": 1, "quiet-1": 1, "quiet-2": 0}
+
+
+def test_a_plan_confirms_what_the_index_says_with_hardly_a_request_more(kafka, topic, monkeypatch):
+    sent, send = [], BrokerConnection.send
+    monkeypatch.setattr(BrokerConnection, "send", lambda at, request, s: sent.append(request) or send(at, request, s))
+    plans = len(batches(kafka, topic, timedelta(minutes=15), Budget()))
+    fetches = sum(isinstance(request, FetchRequest) for request in sent)
+    assert plans == 24
+    assert fetches <= 1.5 * plans  # each plan peeks at the next heads in any case

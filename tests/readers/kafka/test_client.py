@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.kafka.lab import Record, encode
 from tests.support.servers.answering import Answering
-from tidegate.errors import ConnectorError, DeadlineError, OptionError, PositionGoneError
+from tidegate.errors import ConnectorError, CorruptDataError, DeadlineError, OptionError, PositionGoneError
 from tidegate.readers.kafka import client as kafka_client
 from tidegate.readers.kafka import cluster as kafka_cluster
 from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient
@@ -235,3 +235,20 @@ def test_a_split_names_its_partition(topic):
 def test_what_names_no_partition_is_refused(name):
     with pytest.raises(OptionError, match="names no Kafka partition"):
         TopicPartition.of(name)
+
+
+@pytest.mark.parametrize("topics", [b"\x00", b"\x02\x02t\x00\x00"], ids=["topics", "partitions"])
+def test_a_null_array_in_the_answer_is_told_in_one_sentence(lab, monkeypatch, topics):
+    topic, receive = lab.new_topic(), BrokerConnection.receive
+    with KafkaClient(lab.config()) as client:
+        client.partitions([topic])
+        client.list_offsets({TopicPartition(topic, 0): LATEST})
+
+        def with_null(connection, request_id, timeout_s):
+            frame = receive(connection, request_id, timeout_s)
+            return memoryview(bytes(frame[:4]) + bytes(5) + topics + b"\x00")
+
+        monkeypatch.setattr(BrokerConnection, "receive", with_null)
+        sentence = r"^the answer to Kafka's ListOffsetsRequest cannot be decoded$"
+        with pytest.raises(CorruptDataError, match=sentence):
+            client.list_offsets({TopicPartition(topic, 0): LATEST})
