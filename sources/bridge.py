@@ -45,14 +45,14 @@ from tidegate.readers.contract import ReadTask, TimedRows
 from tidegate.readers.events.event import EventChannel, SourceEvent
 from tidegate.readers.events.watching import Watching, timed_reader
 from tidegate.readers.spark_worker import end_quietly
+from tidegate.sources.add_on import AddOn
 from tidegate.sources.alignment_group import group_of
-from tidegate.sources.columns.for_windows import ForWindows
 from tidegate.sources.environments import pickled
 from tidegate.sources.sentences import in_one_sentence
 from tidegate.sources.tasks import (
+    ADD_ON_WATERMARK,
     END_OF_TIME_MS,
     SOURCE_WATERMARK,
-    WINDOW_WATERMARK,
     TaskPartition,
     nullable,
     read_task,
@@ -116,13 +116,13 @@ def data_source_class(name: str, build: Build, driver: Driver) -> type[DataSourc
         def __init__(self, options: Mapping[str, str]) -> None:
             end_quietly()
             own = dict(options)
-            asked = own.pop(ForWindows.option, None)
-            self.windows = None if asked is None else ForWindows.of_text(asked)
+            asked = own.pop(AddOn.option, None)
+            self.add_on = None if asked is None else AddOn.of_text(asked)
             # A wrong option fails here, at load(); inside streamReader() Spark would lose the message.
             with in_one_sentence():
                 self.source = build(own)
-                if self.windows is not None:
-                    check_has_watermarks(self.source)
+                if self.add_on is not None:
+                    check_has_watermarks(self.source, self.add_on)
 
         @classmethod
         def name(cls) -> str:
@@ -137,7 +137,7 @@ def data_source_class(name: str, build: Build, driver: Driver) -> type[DataSourc
                 return _BatchReader(self.source.with_schema(_of_source(schema)).as_batch(), driver)
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's
-            return _StreamReader(self.source, schema, driver, self.windows)
+            return _StreamReader(self.source, schema, driver, self.add_on)
 
         def __reduce__(self) -> Any:
             return pickled(self)
@@ -154,10 +154,10 @@ def source_of(name: str, options: Mapping[str, str]) -> SourceContract | None:
     return None if build is None else build(options)
 
 
-def check_has_watermarks(source: SourceContract) -> None:
-    """Raise OptionError for a source without watermarks, because windows need them."""
+def check_has_watermarks(source: SourceContract, add_on: AddOn) -> None:
+    """Raise OptionError for a source without watermarks, because an add-on needs them."""
     if not source.has_watermarks:
-        raise OptionError("windows go by the source's watermark, but the source has no watermarks")
+        raise OptionError(f"{add_on.name} go by the source's watermark, but the source has no watermarks")
 
 
 def coordinator_of(
@@ -168,12 +168,11 @@ def coordinator_of(
     clocks: Clocks = REAL_CLOCKS,
     take_events: Callable[[str], Collection[SourceEvent]] = no_events,
     *,
-    description: Mapping[str, str] | None = None,
+    add_on: AddOn | None = None,
 ) -> SourceCoordinator:
     """Return the coordinator of a run of a source.  It opens nothing before it is first asked.
 
     take_events: returns the source events about a subject since its last call for that subject.
-    description: the description of the windows that Spark keeps of the stream; None: Spark keeps none.
     """
 
     def read_timed(task: ReadTask, state: Json | None) -> TimedRows:
@@ -200,7 +199,7 @@ def coordinator_of(
             max_trigger_delay_s=source.max_trigger_delay.total_seconds(),
             counts_bad_records=source.sets_bad_records_aside,
             options_digest=f"{crc32(repr(source).encode()):08x}",  # as repr() shows them, without secrets
-            windows=description,
+            add_ons={} if add_on is None or add_on.state is None else {add_on.name: add_on.state},
         ),
         driver.cores,
         group=group,
@@ -230,10 +229,10 @@ class _BatchReader(DataSourceReader):
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lives in the planner process; executors have a copy that plans nothing."""
 
-    def __init__(self, source: SourceContract, schema: StructType, driver: Driver, windows: ForWindows | None) -> None:
-        self._loaded, self._driver, self._windows = source, driver, windows
-        self._schema = _of_source(schema if windows is None else windows.schema)
-        self._columns = None if windows is None else schema.names
+    def __init__(self, source: SourceContract, schema: StructType, driver: Driver, add_on: AddOn | None) -> None:
+        self._loaded, self._driver, self._add_on = source, driver, add_on
+        self._schema = _of_source(schema if add_on is None else add_on.schema)
+        self._columns = None if add_on is None else schema.names
         self._planner: SourceCoordinator | None = None
         self._supplier: GeneratorSupplier | None = None
         self._events: EventServer | None = None
@@ -277,7 +276,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._note().write(progress)
         if self._group is not None and self._source.watermarks.group_location is not None:
             self._group.show(progress)
-        goes_by_watermark = self._windows is not None or self._source.include_source_watermark
+        goes_by_watermark = self._add_on is not None or self._source.include_source_watermark
         if goes_by_watermark and _reads_past_end_of_time(start, offset):
             _LOG.warning(
                 "the last run ended with a watermark of plus infinity, and Spark's never goes back: all rows of this "
@@ -291,10 +290,10 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             tasks = self._coordinator().tasks_between(before, after)
         before_ms, after_ms = shown_watermark_ms(before), shown_watermark_ms(after)
         watermarks_ms = watermark_row_ms = {SOURCE_WATERMARK: after_ms}
-        if self._windows is not None:
-            ahead_ms = self._windows.ahead_ms
-            watermark_row_ms = {**watermarks_ms, WINDOW_WATERMARK: _later(after_ms, ahead_ms)}
-            watermarks_ms = {**watermarks_ms, WINDOW_WATERMARK: _later(before_ms, ahead_ms)}
+        if self._add_on is not None:
+            ahead_ms = self._add_on.ahead_ms
+            watermark_row_ms = {**watermarks_ms, ADD_ON_WATERMARK: _later(after_ms, ahead_ms)}
+            watermarks_ms = {**watermarks_ms, ADD_ON_WATERMARK: _later(before_ms, ahead_ms)}
         tells = self._has_watermark_rows and after_ms != before_ms
         # The row goes with an existing task, because each task costs time; later tasks do not repeat it.
         return [
@@ -323,7 +322,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _has_watermark_rows(self) -> bool:
-        return self._source.watermark_rows or self._windows is not None
+        return self._source.watermark_rows or self._add_on is not None
 
     def stop(self) -> None:
         if self._planner is not None:
@@ -363,7 +362,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._group,
                 self._pace(),
                 take_events=no_events if self._events is None else self._events.take,
-                description=None if self._windows is None else self._windows.description,
+                add_on=self._add_on,
             )
         return self._planner
 

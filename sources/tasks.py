@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 SOURCE_WATERMARK = "source_watermark"
-WINDOW_WATERMARK = "__watermark"
-"""A column for ``tidegate.windowed``.
+ADD_ON_WATERMARK = "__watermark"
+"""A column for add-ons, such as windows.
 
 In rows of data it is the watermark at the start of the batch, and shows which rows are late.  In the watermark row it
 is the watermark at the end, and moves Spark's watermark.  A second column would cost time in every row.
@@ -67,9 +67,9 @@ def read_task(source: SourceContract, partition: TaskPartition) -> Iterator[pa.R
     freeze_imports()
     with in_one_sentence():
         names = [SOURCE_WATERMARK] if source.include_source_watermark else []
-        if WINDOW_WATERMARK in partition.watermarks_ms:
-            names.append(WINDOW_WATERMARK)
-        may_be_null = source.watermark_rows or WINDOW_WATERMARK in partition.watermarks_ms
+        if ADD_ON_WATERMARK in partition.watermarks_ms:
+            names.append(ADD_ON_WATERMARK)
+        may_be_null = source.watermark_rows or ADD_ON_WATERMARK in partition.watermarks_ms
         if partition.watermark_row_ms is not None:
             schema = nullable(source.arrow_schema)
             nothing = pa.record_batch([pa.nulls(1, field.type) for field in schema], schema=schema)

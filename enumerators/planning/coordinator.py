@@ -27,7 +27,6 @@ from tidegate.enumerators.planning.generated import ReaderFeed
 from tidegate.enumerators.planning.membership import Membership
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.opened import OpenedSource
-from tidegate.enumerators.planning.other_windows import check_same_windows
 from tidegate.enumerators.planning.pace import BatchPace
 from tidegate.enumerators.planning.reporter import ProgressReporter
 from tidegate.enumerators.planning.rest import Rest
@@ -122,7 +121,7 @@ class SourceCoordinator:
         """Return the same tasks as ``tasks``, for offsets of this source."""
         self.batch += 1
         self._membership.stored(after.group, after.progress)
-        self._check_windows(before)
+        before.check_add_ons(self._settings.add_ons)
         opened = self._open_once(after)
         if before == after:  # the starts in ``after`` belong to an earlier batch
             return []
@@ -154,16 +153,12 @@ class SourceCoordinator:
 
     def _open_once(self, before: Offset) -> OpenedSource:
         if self._opened is None:
-            self._check_windows(before)
+            before.check_add_ons(self._settings.add_ons)
             enumerator = self._open(before.enumerator)
             self._opened = OpenedSource(
                 self._source, enumerator, before, self._settings, log=self._log, clocks=self._clocks, feed=self._feed
             )
         return self._opened
-
-    def _check_windows(self, stored: Offset) -> None:
-        if stored.windows is not None and self._settings.windows is not None:
-            check_same_windows(stored.windows, self._settings.windows)
 
     def _plan_to(self, start: Json, budget: Budget, min_rows: int) -> Json | None:
         """Plan once, and return the end of the batch; None: plan again, because a bounded run has waited."""

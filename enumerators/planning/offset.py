@@ -22,7 +22,7 @@
      "generators": {...},            the state of watermark generators, and the positions up to which they have read
      "horizon": 1700086400000,       ms: from here on event times were in the future, for the last batch that read;
                                     whoever reads the batch again decides by it
-     "windows": {...},               the windows that Spark itself keeps of this source, by the names of their parts
+     "addOns": {"windows": {...}},   what Spark's state holds of this source's rows, described by each add-on
      "enumerator": {...}}            the snapshot of the connector's enumerator
 
 An offset of up to 100 splits is readable.  In an offset of more, ``enumerators/planning/packed.py`` packs the parts
@@ -56,9 +56,7 @@ from tidegate.errors import CheckpointError
 _VERSION, _PACKED_VERSION = 1, 2
 _MOST_READABLE = 100  # splits
 _SMALL = frozenset({"v", "source", "bound", "watermark", "ended", "hollowBy", "waits", "badRecords", "horizon"})
-_GROWING = frozenset(
-    {"idle", "quietSince", "late", "removed", "group", "hollow", "generators", "windows", "enumerator"}
-)
+_GROWING = frozenset({"idle", "quietSince", "late", "removed", "group", "hollow", "generators", "addOns", "enumerator"})
 _NAMES = ("idle", "late", "removed")
 _KEYS = _SMALL | _GROWING | {"positions", "starts", "packed"}
 _PACKED_KEYS = _GROWING | {"splits", "positions", "new", "read"}
@@ -77,7 +75,7 @@ class Offset:
     """An offset, with the parts that the JSON names.  The first one of a query is empty: ``Offset()``.
 
     progress: the progress after the plan whose batch ends here.
-    windows: those of this source, or of an earlier run; None: there never were any.
+    add_ons: by add-on, its description of the state that Spark keeps of this source's rows, in this run or earlier.
     horizon_ms: that of the last batch that reads anything; None: there was no such batch.
     """
 
@@ -90,7 +88,7 @@ class Offset:
     hollow: Hollow = field(default_factory=Hollow)
     generators: Json | None = None
     bad_records: int = 0
-    windows: Json | None = None
+    add_ons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     quiet_since_ms: Mapping[SplitId, int] = field(default_factory=dict)
     horizon_ms: int | None = None
 
@@ -135,7 +133,7 @@ class Offset:
             "group": _canonical(self.group),
             "hollow": _sorted(self.hollow.begins),
             "generators": _canonical(self.generators),
-            "windows": _canonical(self.windows),
+            "addOns": _canonical(self.add_ons) or None,
             "enumerator": _canonical(self.enumerator),
         }
 
@@ -220,10 +218,15 @@ class Offset:
             Hollow(_numbers(offset.get("hollow", {})), str(offset.get("hollowBy", ""))),
             _optional_json(offset.get("generators")),
             _int(offset.get("badRecords", 0)),
-            _optional_json(offset.get("windows")),
+            _described(offset.get("addOns", {})),
             _numbers(offset.get("quietSince", {})),
             _optional_int(offset.get("horizon")),
         )
+
+    def check_add_ons(self, now: Mapping[str, Mapping[str, str]]) -> None:
+        """Raise CheckpointError if an add-on of this run would continue from the state of another one."""
+        for name, description in now.items():
+            check_same_state(name, self.add_ons.get(name, description), description)
 
     def start_of(self, split: SplitId, before: Offset) -> int:
         """Return the position at which the batch from ``before`` to this offset begins to read a split.
@@ -234,6 +237,23 @@ class Offset:
         if position is None:
             raise CheckpointError(f"the checkpoint reads split {split!r} without a start: an offset is broken")
         return position
+
+
+def check_same_state(
+    name: str, stored: Mapping[str, str], now: Mapping[str, str], remedy: str = "set that back"
+) -> None:
+    """Raise CheckpointError if the stored state of an add-on has another description than that of this run.
+
+    name: the add-on's, in the plural, such as ``windows``.
+    remedy: how to make the state fit again.
+    """
+    both = {part: (stored.get(part, "none"), now.get(part, "none")) for part in {**stored, **now}}
+    changes = [f"{part} was {was!r} and is {is_now!r}" for part, (was, is_now) in both.items() if was != is_now]
+    if changes:
+        raise CheckpointError(
+            f"the checkpoint holds the state of other {name}: {', and '.join(changes)}; {remedy}, or begin with a new "
+            "checkpoint location"
+        )
 
 
 def _not_ours(offset: Any) -> str:
@@ -296,7 +316,13 @@ def _optional_json(value: Any) -> Json | None:
     return value
 
 
-def _canonical(snapshot: Json | None) -> Any:
+def _described(value: Any) -> Mapping[str, Mapping[str, str]]:
+    if not all(isinstance(description, dict) for description in value.values()):
+        raise TypeError(value)
+    return dict(value)
+
+
+def _canonical(snapshot: Mapping[str, Any] | None) -> Any:
     return json.loads(json.dumps(snapshot, sort_keys=True))
 
 

@@ -145,7 +145,7 @@ class OpenedSource:
             generators=None if self.generated is None else self.generated.snapshot(progress.positions),
             bad_records=self.bad_record_count(before),
             # The state stays in the checkpoint, even if Spark refuses the query of this run.
-            windows=before.windows if settings.windows is None else dict(settings.windows),
+            add_ons={**before.add_ons, **settings.add_ons},
             quiet_since_ms=self.splits.quiet_since_ms(progress.positions, progress.idle),
             # Rule 8: a clock alone makes no other offset.  But a batch that reads always has another one, even if a
             # split that holds other records now is read from and to where the batch before did.

@@ -20,7 +20,7 @@ class CoordinatorSettings:
     event_times: the policy that says where the future begins, and whether records wait there.
     counts_bad_records: readers set bad records aside, and report how many.
     options_digest: changes with any option: records that were left out may count now.
-    windows: the description of the windows that Spark's aggregation keeps; None: Spark keeps none.
+    add_ons: by add-on, its description of the state that Spark keeps of the rows; offsets hold it.
     """
 
     watermarks: WatermarkStrategy
@@ -31,4 +31,4 @@ class CoordinatorSettings:
     max_trigger_delay_s: float = 900.0
     counts_bad_records: bool = False
     options_digest: str = ""
-    windows: Mapping[str, str] | None = None
+    add_ons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

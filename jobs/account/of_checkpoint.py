@@ -237,7 +237,7 @@ class _Read:
     def is_risky(self) -> bool:
         """Whether Spark's watermark may be past a row."""
         before_ms = self.begin.progress.watermark_ms
-        ahead_ms = 0 if self.end.windows is None else AHEAD_MS
+        ahead_ms = AHEAD_MS if self.end.add_ons else 0
         is_behind = not self.watermark_ms or (before_ms is not None and self.watermark_ms <= before_ms + ahead_ms)
         return self.moves and (not is_behind or bool(self.begin.progress.late or self.end.progress.late))
 

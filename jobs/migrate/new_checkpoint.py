@@ -88,7 +88,7 @@ def _check_way_back(query: KafkaQuery, number: int, name: str) -> None:
     after, before = query.our_offset(number, name), query.our_offset(number - 1, name)
     if after is None:
         return
-    if after.windows is not None:
+    if after.add_ons:
         raise CheckpointError(
             f"source {name} has windows of tidegate.windowed, which need tidegate_kafka; write them with Spark's "
             "window(), and start with a new checkpoint"

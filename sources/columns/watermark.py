@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from tidegate.errors import OptionError
-from tidegate.sources.tasks import SOURCE_WATERMARK, WATERMARK_ROW_US, WINDOW_WATERMARK
+from tidegate.sources.tasks import ADD_ON_WATERMARK, SOURCE_WATERMARK, WATERMARK_ROW_US
 
 _EPOCH = "timestamp_ntz'1970-01-01'"  # of no time zone
 _DAYS = {"month": 31, "year": 12 * 31}
@@ -41,9 +41,9 @@ def with_source_watermark(rows: DataFrame, event_time: str | None = None, delay:
     return _without_watermark_rows(stream.withWatermark(column, delay))
 
 
-def follow_window_watermark(rows: DataFrame) -> DataFrame:
-    """Let Spark's watermark follow the column ``tasks.WINDOW_WATERMARK``, and drop the rows with only that column."""
-    return _without_watermark_rows(rows.withWatermark(WINDOW_WATERMARK, "0 seconds"), WINDOW_WATERMARK)
+def follow_add_on_watermark(rows: DataFrame) -> DataFrame:
+    """Let Spark's watermark follow the column ``tasks.ADD_ON_WATERMARK``, and drop the rows with only that column."""
+    return _without_watermark_rows(rows.withWatermark(ADD_ON_WATERMARK, "0 seconds"), ADD_ON_WATERMARK)
 
 
 def later(time: Column, by_ms: int | Column) -> Column:

@@ -6,6 +6,8 @@ Spark fixes the number of partitions in a query's checkpoint.  The state holds i
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from functools import cache
 from typing import TypeAlias
 
@@ -13,9 +15,13 @@ import numpy as np
 import numpy.typing as npt
 from pyspark import TaskContext
 
+from tidegate.enumerators.planning.offset import check_same_state
 from tidegate.spark_private import STATE_PARTITIONS
 
 Numbers: TypeAlias = npt.NDArray[np.int32]
+BUCKETS = "number of buckets"
+"""The part of a description of windows that says how many buckets there are."""
+_OF_PARTITIONS = re.compile(r"for (\d+) shuffle partitions")
 _LEAST = 16  # buckets of a query: with few partitions, one bucket each would hold too many rows at once
 _SETTINGS = (STATE_PARTITIONS, "spark.sql.shuffle.partitions")  # a batch query has only the second
 _SEED, _FACTOR_1, _FACTOR_2, _ADDED, _MIX_1, _MIX_2 = map(
@@ -36,6 +42,25 @@ def described_buckets(count: int | None) -> str:
     if count is not None:
         return str(count)
     return f"{len(bucket_numbers(None))}, for {_partitions()} shuffle partitions"
+
+
+def check_same_windows(stored: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Raise CheckpointError if a bucket holds the state of windows with another description."""
+    was, is_now = (description.get(BUCKETS, "") for description in (stored, now))
+    check_same_state("windows", stored, now, "set that back" if was == is_now else _remedy(was, is_now))
+
+
+def _remedy(was: str, is_now: str) -> str:
+    """Return how windows get the number of buckets that their state has."""
+    if was.isdigit():
+        return f"set that back, by .buckets({was})"
+    partitions = _OF_PARTITIONS.search(was)
+    if is_now.isdigit() or partitions is None:
+        return "set that back, without .buckets()"
+    return (
+        f"repartition the state back to {partitions[1]}, because only windows with .buckets(n) may have another number "
+        "of partitions"
+    )
 
 
 def _partitions() -> int:

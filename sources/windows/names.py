@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import DataFrame
 
 from tidegate.errors import OptionError, did_you_mean
-from tidegate.sources.tasks import WINDOW_WATERMARK
+from tidegate.sources.tasks import ADD_ON_WATERMARK
 
 _OWN = re.compile(
     r"__(bucket|time|start|watermark|own_end|end|outer_end|call|many|(many|key|argument|aggregate)_\d+)", re.IGNORECASE
@@ -56,7 +56,7 @@ def check_no_twins(rows: DataFrame) -> None:
 def check_source(columns: Iterable[str]) -> None:
     """Raise OptionError if a source has a column with the name of its watermark's column."""
     for column in columns:
-        if column.lower() == WINDOW_WATERMARK:
+        if column.lower() == ADD_ON_WATERMARK:
             raise OptionError(
                 f"a source of the stream has a column {column!r}, a name that windows use themselves: the source must "
                 "give it another name, because a step that renames or drops it comes too late"

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from tidegate.sources.columns.watermark import later
-from tidegate.sources.tasks import END_OF_TIME_MS, WINDOW_WATERMARK
+from tidegate.sources.tasks import ADD_ON_WATERMARK, END_OF_TIME_MS
 from tidegate.sources.windows import relations
 from tidegate.sources.windows.description import described_stream
 from tidegate.sources.windows.expressions import described_aggregates
@@ -65,11 +65,11 @@ def aggregated(
 ) -> DataFrame:
     """Return the aggregates of each key and window, once the watermark has reached the window's end.
 
-    rows: a stream with the column ``tasks.WINDOW_WATERMARK``, which is ``AHEAD_MS`` ahead of the source's watermark.
+    rows: a stream with the column ``tasks.ADD_ON_WATERMARK``, which is ``AHEAD_MS`` ahead of the source's watermark.
     expressions: Spark expressions by the name of the result.
     """
     first_end, last_end = (f.timestamp_millis(f.lit(end_ms)) for end_ms in (_FIRST_END_MS, END_OF_TIME_MS))
-    own_end, watermark = f.col(_OWN_END), f.col(WINDOW_WATERMARK)
+    own_end, watermark = f.col(_OWN_END), f.col(ADD_ON_WATERMARK)
     end = f.least(f.greatest(own_end, first_end), last_end)
     is_over = watermark.isNotNull() & (end <= watermark)
     marked = {_END: end.alias(_END, metadata=relations.EVENT_TIME), _OUTER_END: f.when(own_end != end, own_end)}

@@ -25,7 +25,7 @@ from tidegate.errors import OptionError
 from tidegate.readers.spark_worker import freeze_imports
 from tidegate.sources.sentences import in_one_sentence
 from tidegate.sources.tasks import END_OF_TIME_MS
-from tidegate.sources.windows.buckets import described_buckets
+from tidegate.sources.windows.buckets import BUCKETS, described_buckets
 from tidegate.sources.windows.columns.windows import ColumnWindows, Outcome
 from tidegate.sources.windows.keys import Key, codes_of, comparable, keys_of, values_of
 from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, WITNESS, unpacked
@@ -146,7 +146,7 @@ class WindowProcessor(StatefulProcessor):
             of_entries = self._columns.of_entries
             layout = Layout(self._columns.schema, keys, has_chunks=False, of_entries=of_entries, before=before)
         self._layout = layout
-        description = {**wish.description, "number of buckets": described_buckets(wish.buckets)}
+        description = {**wish.description, BUCKETS: described_buckets(wish.buckets)}
         self._state = BucketState(handle, description, layout)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: N802, N803

@@ -15,16 +15,18 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from tidegate.errors import OptionError
+from tidegate.sources.add_on import AddOn
 from tidegate.sources.bridge import check_has_watermarks, source_of
-from tidegate.sources.columns.for_windows import ForWindows
-from tidegate.sources.columns.watermark import follow_window_watermark
-from tidegate.sources.tasks import WINDOW_WATERMARK
+from tidegate.sources.columns.watermark import follow_add_on_watermark
+from tidegate.sources.tasks import ADD_ON_WATERMARK
 from tidegate.sources.windows.names import check_source
 from tidegate.spark_private import analyzed_plan, java_of, java_session
 
 _RELATION, _WATERMARK, _PROJECT = "StreamingRelationV2", "EventTimeWatermark", "Project"
 _WITH_STATE = "WithState"  # a part of Catalyst's names of steps that keep state of the user's own
 _TRANSFORM = "TransformWithState"
+WINDOWS = "windows"
+"""The add-on's name in sentences and offsets."""
 _NAMED_BY_USER = "UserProvided"  # Catalyst's kind of the names that DataStreamReader.name() gives
 _TRANSPARENT = {_RELATION, _PROJECT, "Filter", "SubqueryAlias"}
 
@@ -67,7 +69,7 @@ def ahead_ms(rows: DataFrame) -> int:
     """Return how far Spark's watermark is ahead of the sources', in ms, because of windows that Spark itself keeps."""
     options = (dict(node.extraOptions()) for node in _nodes(analyzed_plan(rows)) if _kind(node) == _RELATION)
     return max(
-        (ForWindows.of_text(given[ForWindows.option]).ahead_ms for given in options if ForWindows.option in given),
+        (AddOn.of_text(given[AddOn.option]).ahead_ms for given in options if AddOn.option in given),
         default=0,
     )
 
@@ -109,7 +111,7 @@ def telling_watermark(
     used: the columns of sources that are used, as ``used_columns`` has them; the others hold a value of their type,
         never null.  None: all.
     description: the description of the windows that Spark keeps; the stream's offsets then hold it.  The stream also
-        gets the column ``tasks.WINDOW_WATERMARK``, and its steps must let columns of the source through.
+        gets the column ``tasks.ADD_ON_WATERMARK``, and its steps must let columns of the source through.
         None: Spark keeps no windows.
 
     Raises OptionError if a source is not of tidegate, or has a column of that name.
@@ -126,7 +128,7 @@ def telling_watermark(
     carried = None if description is None else _catalyst(spark).expressions.NamedExpression.newExprId()
 
     def telling(relation: Any) -> Any:
-        asked = ForWindows(ahead_ms, json.loads(relation.schema().json()), description)
+        asked = AddOn(WINDOWS, json.loads(relation.schema().json()), ahead_ms, description)
         return _telling_relation(spark, relation, asked, used, carried)
 
     return _data_frame(spark, _rebuilt(spark, plan, telling, carried))
@@ -152,7 +154,7 @@ def _rebuilt(spark: SparkSession, node: Any, telling: Callable[[Any], Any], carr
 
 
 def _telling_relation(
-    spark: SparkSession, relation: Any, asked: ForWindows, used: Collection[str] | None, carried: Any
+    spark: SparkSession, relation: Any, asked: AddOn, used: Collection[str] | None, carried: Any
 ) -> Any:
     """Return a plan with the watermark, and with the relation's columns under the ids that the steps above know.
 
@@ -161,16 +163,16 @@ def _telling_relation(
     options = dict(relation.extraOptions().asCaseSensitiveMap())
     source = source_of(_name(relation), options)
     if source is not None:  # with a schema, Spark checks options only when the query begins
-        check_has_watermarks(source)
+        check_has_watermarks(source, asked)
     check_source(asked.schema.names)
     options[asked.option] = asked.to_text()
     output = _list(relation.output())
     read = {column.name() for column in output if used is None or _id(column) in used}
     # A row with only the watermark has null in every other column.
     fields = [StructField(x.name, x.dataType, nullable=True) for x in asked.schema.fields if x.name in read]
-    narrow = StructType(fields).add(WINDOW_WATERMARK, TimestampType())
+    narrow = StructType(fields).add(ADD_ON_WATERMARK, TimestampType())
     reader = spark.readStream.format(_name(relation)).options(**options).schema(narrow)
-    marked = follow_window_watermark(_named_as(reader, relation).load())
+    marked = follow_add_on_watermark(_named_as(reader, relation).load())
     expressions = _catalyst(spark).expressions
     none, nothing = _none(spark), _seq(spark, [])
     now = {column.name(): column for column in _list(analyzed_plan(marked).output())}
@@ -186,7 +188,7 @@ def _telling_relation(
         for was in output
     ]
     if carried is not None:
-        columns.append(expressions.Alias(now[WINDOW_WATERMARK], WINDOW_WATERMARK, carried, nothing, none, nothing))
+        columns.append(expressions.Alias(now[ADD_ON_WATERMARK], ADD_ON_WATERMARK, carried, nothing, none, nothing))
     return _catalyst(spark).plans.logical.Project(_seq(spark, columns), analyzed_plan(marked))
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
 
-from tidegate.enumerators.planning.other_windows import check_same_windows
+from tidegate.sources.windows.buckets import check_same_windows
 from tidegate.sources.windows.keys import Key, key_of
 from tidegate.sources.windows.pages import Kept, Pages
 from tidegate.spark_private import state_answers

@@ -22,9 +22,9 @@ from tidegate.errors import CheckpointError, ContractError, OptionError
 from tidegate.jobs.watch.sources import group_sources
 from tidegate.readers.contract import ReadTask, SplitReader
 from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.sources.add_on import AddOn
 from tidegate.sources.bridge import Driver, data_source_class, schema_of
 from tidegate.sources.columns import watermark
-from tidegate.sources.columns.for_windows import ForWindows
 from tidegate.sources.tasks import TaskPartition, read_task
 from tidegate.watermarks import AscendingTimestampsWatermarks
 
@@ -165,7 +165,7 @@ def test_the_notes_of_a_group_on_several_machines_have_the_progress_of_its_membe
 def windows_of(size):
     """Return the options of a source for windows that Spark itself keeps."""
     columns = schema_of(MemorySource(path="")).jsonValue()
-    return {ForWindows.option: ForWindows(1, columns, {"assigner": size}).to_text()}
+    return {AddOn.option: AddOn("windows", columns, 1, {"assigner": size}).to_text()}
 
 
 def test_other_windows_that_spark_keeps_are_refused_by_the_offset_also_where_a_batch_is_repeated(stream_reader, path):
@@ -190,7 +190,7 @@ def test_an_offset_of_a_run_without_such_windows_still_says_which_ones_the_check
     end = stream_reader().latestOffset(begin, ReadAllAvailable())
     assert end != begin
     assert same.latestOffset(end, ReadAllAvailable()) == end
-    of_old_run = {key: part for key, part in end.items() if key != "windows"}
+    of_old_run = {key: part for key, part in end.items() if key != "addOns"}
     for plan in (lambda: other.latestOffset(end, ReadAllAvailable()), lambda: other.partitions(begin, of_old_run)):
         with pytest.raises(CheckpointError, match="assigner was '5 s' and is '6 s'"):
             plan()

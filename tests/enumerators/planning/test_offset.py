@@ -17,7 +17,7 @@ from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Hollow, Offset
 from tidegate.enumerators.planning.packed import pack
 from tidegate.errors import CheckpointError
 
-WINDOWS = {"assigner": "TumblingEventTimeWindows(size=5000)"}
+WINDOWS = {"windows": {"assigner": "TumblingEventTimeWindows(size=5000)"}}
 splits = st.text(max_size=5) | st.from_regex(r"(orders-|a00|a|)([0-9]{1,2}|9{30})", fullmatch=True)
 positions = st.dictionaries(splits, st.integers(0, 2**63 - 1), max_size=4)
 times = st.none() | st.integers(-(2**63), 2**63 - 1)
@@ -30,7 +30,7 @@ offsets = st.builds(
     waits=st.integers(0, 3),
     hollow=st.just(Hollow()) | st.builds(Hollow, positions.filter(bool), st.sampled_from(["", "9f3a01c2"])),
     bad_records=st.integers(0, 3),
-    windows=st.sampled_from([None, WINDOWS]),
+    add_ons=st.sampled_from([{}, WINDOWS]),
 )
 
 

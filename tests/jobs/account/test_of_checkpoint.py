@@ -55,7 +55,9 @@ def test_rows_that_are_read_while_it_is_ahead_may_be_late(logged, fields):
 
 def test_windows_of_tidegate_let_spark_s_watermark_run_ahead_by_a_millisecond(logged):
     assert logged((0, 1_000), (1_001, 2_000)).late == Figure(100, "at most")
-    assert logged((0, 1_000), (1_001, 2_000), windows={"assigner": "Tumbling"}).late == Figure(0, "by plan")
+    assert logged((0, 1_000), (1_001, 2_000), add_ons={"windows": {"assigner": "Tumbling"}}).late == Figure(
+        0, "by plan"
+    )
 
 
 def test_without_state_or_without_a_watermark_no_row_can_be_late(logged):

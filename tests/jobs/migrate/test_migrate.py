@@ -251,7 +251,7 @@ def test_the_way_back_ends_at_the_offsets_where_it_began(tidegate, old, tmp_path
             "batch 0 is planned but not written, and begins to read orders-0 at 5",
         ),
         ([offset(9), offset(4, starts={"orders-0": 0})], 1, "begins to read orders-0 at 0, which the built-in"),
-        ([offset(9, windows={"a": "b"})], 1, "source 0 has windows of tidegate.windowed"),
+        ([offset(9, addOns={"windows": {"a": "b"}})], 1, "source 0 has windows of tidegate.windowed"),
     ],
 )
 def test_there_is_no_way_back_with_other_records_or_without_the_windows(
@@ -261,7 +261,7 @@ def test_there_is_no_way_back_with_other_records_or_without_the_windows(
     code, *_ = tidegate("migrate", old, "--to", tmp_path / "new", "--back")
     assert sentence in code
     assert not (tmp_path / "new").exists()
-    if "windows" not in batches[0]:  # once it is written, it need not be repeated
+    if "addOns" not in batches[0]:  # once it is written, it need not be repeated
         write_checkpoint(old, {}, [[batch] for batch in batches], committed + 1)
         assert tidegate("migrate", old, "--to", tmp_path / "new", "--back")[0] == 0
 

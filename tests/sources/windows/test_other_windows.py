@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from tests.sources.windows.fakes import FakeSpark
-from tidegate.enumerators.planning.other_windows import check_same_windows
 from tidegate.errors import CheckpointError
+from tidegate.sources.windows.buckets import check_same_windows
 from tidegate.windows import (
     Aggregate,
     AggregateFunction,
