@@ -212,18 +212,6 @@ def test_no_module_is_too_long_for_one_idea():
     assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
 
 
-def test_every_folder_of_a_layer_is_a_package_that_says_what_it_holds():
-    packages = {*LAYERS, *SIDE_PACKAGES}
-    folders = {path.parent for path in modules(ROOT).values() if path.relative_to(ROOT).parts[0] in packages}
-    silent = [
-        str(folder.relative_to(ROOT))
-        for folder in folders
-        if not (folder / "__init__.py").is_file()
-        or not ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
-    ]
-    assert silent == []
-
-
 def untested(root):
     """Return every folder of modules without tests at the usual place."""
     packages = {*LAYERS, *SIDE_PACKAGES}

@@ -1,1 +1,0 @@
-"""Planned alignment.  Pure logic: no I/O, no Spark, no clock."""

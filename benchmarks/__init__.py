@@ -1,1 +1,0 @@
-"""Programs that measure, by subject.  Each runs with ``python -m benchmarks.<subject>.<name>``."""

@@ -1,1 +1,0 @@
-"""Benchmarks of planning, alignment, windows and generators."""

@@ -1,1 +1,0 @@
-"""Shared by the benchmarks: peers in one session, and rounds in which they are measured by turns."""

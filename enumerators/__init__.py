@@ -1,1 +1,0 @@
-"""The driver's part of a source: discovering splits, planning batches, writing offsets."""

@@ -1,1 +1,0 @@
-"""The server on the driver that takes source events from readers."""

@@ -1,1 +1,0 @@
-"""Kafka on the driver: partitions as splits."""

@@ -1,1 +1,0 @@
-"""Plans the offsets and tasks that Spark asks any source for."""

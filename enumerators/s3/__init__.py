@@ -1,1 +1,0 @@
-"""S3 on the driver: manifests as splits."""

@@ -1,1 +1,0 @@
-"""Archives or deletes objects after all their rows were read and committed."""

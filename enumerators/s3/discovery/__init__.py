@@ -1,1 +1,0 @@
-"""Discovery of new objects, in rounds: listings, and objects that are left out."""

@@ -1,1 +1,0 @@
-"""Discovers new objects by the messages of an SQS queue."""

@@ -1,1 +1,0 @@
-"""The files of a query in its state location."""

@@ -1,1 +1,0 @@
-"""The event times of chunks, as planning sees them."""

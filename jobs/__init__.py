@@ -1,1 +1,0 @@
-"""The commands: back-fill, demonstration, development servers and more."""

@@ -1,1 +1,0 @@
-"""``tidegate archive``: from Kafka to an archive."""

@@ -1,1 +1,0 @@
-"""``tidegate backfill``: from any source to Parquet."""

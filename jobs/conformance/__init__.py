@@ -1,1 +1,0 @@
-"""``tidegate conformance``: the kit on the command line."""

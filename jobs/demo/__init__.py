@@ -1,1 +1,0 @@
-"""``tidegate demo``: the demonstration."""

@@ -1,1 +1,0 @@
-"""``tidegate migrate``: takes over the queries of Spark's built-in Kafka source."""

@@ -1,1 +1,0 @@
-"""Runs as HTML pages, with pictures."""

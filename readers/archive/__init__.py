@@ -1,1 +1,0 @@
-"""Archived records: how they lie in objects, and readers of them."""

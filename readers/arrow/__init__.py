@@ -1,1 +1,0 @@
-"""Arrow batches as Spark expects them, from any decoder."""

@@ -1,1 +1,0 @@
-"""Event times of rows.  The driver plans by them, and executors read by them."""

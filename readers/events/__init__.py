@@ -1,1 +1,0 @@
-"""Source events, which readers on executors send to the coordinator on the driver (FLIP-27)."""

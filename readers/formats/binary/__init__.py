@@ -1,1 +1,0 @@
-"""Binary files: each object, of any content, is a row."""

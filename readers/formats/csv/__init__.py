@@ -1,1 +1,0 @@
-"""CSV: lines of separated values."""

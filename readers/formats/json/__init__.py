@@ -1,1 +1,0 @@
-"""JSON lines: each line is a JSON object."""

@@ -1,1 +1,0 @@
-"""ORC objects, which consist of stripes."""

@@ -1,1 +1,0 @@
-"""Parquet objects, which consist of row groups."""

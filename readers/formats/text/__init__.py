@@ -1,1 +1,0 @@
-"""Text: each line is a row, or each object."""

@@ -1,1 +1,0 @@
-"""Kafka: the split reader for executors, and the client, which the driver also uses."""

@@ -1,1 +1,0 @@
-"""Record batches in the brokers' format, and the records in them."""

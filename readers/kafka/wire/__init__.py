@@ -1,1 +1,0 @@
-"""Connections to brokers: sockets, TLS, logins and frames."""

@@ -1,1 +1,0 @@
-"""Objects and chunks, and the columns that a key or a chunk gives to rows."""

@@ -1,1 +1,0 @@
-"""Places of files: folders on a disk, and prefixes of buckets."""

@@ -1,1 +1,0 @@
-"""Values whose schema is in a registry: Confluent's wire format, Avro and Protobuf."""

@@ -1,1 +1,0 @@
-"""Columns and DataFrames: decoded values, the source's watermark."""

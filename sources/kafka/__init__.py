@@ -1,1 +1,0 @@
-"""The Kafka source and its options."""

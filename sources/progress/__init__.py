@@ -1,1 +1,0 @@
-"""Progress of queries, typed, and the listeners that get it from Spark."""

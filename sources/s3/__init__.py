@@ -1,1 +1,0 @@
-"""The S3 source and its options."""

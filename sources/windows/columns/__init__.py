@@ -1,1 +1,0 @@
-"""Windows of many keys at once, in columns of Arrow."""

@@ -1,1 +1,0 @@
-"""Window assigners: they decide which windows a row belongs to."""

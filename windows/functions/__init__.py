@@ -1,1 +1,0 @@
-"""Functions of windows: they make results of rows."""

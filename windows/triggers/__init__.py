@@ -1,1 +1,0 @@
-"""Triggers: they decide when the pane of a window fires."""
