@@ -98,7 +98,7 @@ def _windows(progresses: Sequence[QueryProgress]) -> str:
     kept = {bucket: windows for batch in progresses for bucket, windows in batch.windows.items()}
     told = ""
     if kept:
-        number = sum(windows.number or 0 for windows in kept.values())
+        number = sum(windows.number for windows in kept.values())
         due = min((windows.due for windows in kept.values() if windows.due is not None), default=None)
         told = (
             f" {counted(number, 'window')} open in the {counted(len(kept), 'bucket')} that this run called"

@@ -67,11 +67,11 @@ class SourceBatch:
 class KeptWindows(NamedTuple):
     """What windows of tidegate's operator keep in one bucket.
 
-    number: how many windows are open; None: an earlier version did not count them.
+    number: how many windows are open.
     due: when the first of them is due in ms; None: it waits for rows.
     """
 
-    number: int | None
+    number: int
     due: int | None
 
 
@@ -149,7 +149,7 @@ class QueryProgress:
             dropped_rows=dropped_rows(entry),
             late_dropped=late_dropped(entry),
             windows={
-                (name, kept["bucket"]): KeptWindows(kept.get("windows"), kept.get("due"))
+                (name, kept["bucket"]): KeptWindows(kept["windows"], kept.get("due"))
                 for name, metrics in observed.items()
                 if LATE_DROPPED in metrics
                 for kept in metrics.get(WINDOWS, ())

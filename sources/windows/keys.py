@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from datetime import date, datetime, time, timedelta, timezone
-from decimal import Decimal
+from collections.abc import Collection, Iterable, Iterator
+from datetime import timezone
 from math import isnan
 from typing import Any, TypeAlias
 
@@ -60,32 +58,6 @@ def codes_of(columns: Iterable[pa.ChunkedArray]) -> npt.NDArray[np.int64]:
         else:
             codes = np.unique(codes * len(encoded.dictionary) + of_column, return_inverse=True)[1]
     return np.asarray(codes)
-
-
-def key_of(stored: bytes) -> Key:
-    """Return a key of the second layout of state: each value has a tag, the number of its bytes, and its bytes."""
-    values, place = [], 0
-    while place < len(stored):
-        begin = place + 5
-        end = begin + int.from_bytes(stored[place + 1 : begin], "little")
-        values.append(_READ[stored[place : place + 1]](stored[begin:end]))
-        place = end
-    return tuple(values)
-
-
-_READ: Mapping[bytes, Callable[[bytes], Any]] = {
-    b"s": lambda text: text.decode("utf-8", "surrogatepass"),
-    b"t": bool,
-    b"i": int,
-    b"f": lambda text: _with_one_nan(*struct.unpack("<d", text)),
-    b"n": lambda _: None,
-    b"b": bytes,
-    b"d": lambda text: Decimal(text.decode()),
-    b"z": lambda text: datetime.fromisoformat(text.decode()),
-    b"D": lambda text: date.fromisoformat(text.decode()),
-    b"T": lambda text: time.fromisoformat(text.decode()),
-    b"w": lambda text: timedelta(microseconds=int(text)),
-}
 
 
 def _with_one_nan(value: Any) -> Any:

@@ -6,8 +6,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +30,9 @@ from tidegate.sources.windows.keys import Key, codes_of, comparable, keys_of, va
 from tidegate.sources.windows.packing import NUMBER, ROWS, TASK, WITNESS, unpacked
 from tidegate.sources.windows.pages import EVENT, NEVER, PROCESSING
 from tidegate.sources.windows.results import Given, check_output, checked
-from tidegate.sources.windows.state import BucketState, EarlierLayout, KeyBucket, KeyEntry, Layout
+from tidegate.sources.windows.state import BucketState, KeyBucket, Layout
 from tidegate.spark_private import DRIVER_WORKER, to_arrow_schema
-from tidegate.windows import EventTimeTrigger, Trigger, WindowOperator
+from tidegate.windows import Trigger, WindowOperator
 from tidegate.windows.key_run import KeyRun
 from tidegate.windows.rows import as_mappings, listed
 from tidegate.windows.window import MAX_TIME, MIN_TIME
@@ -45,7 +44,7 @@ OUTPUT, RESULTS = "output", "results"
 CALL = "__call"
 """The column of a row that is no result, but tells of the call of a bucket."""
 CALL_COLUMNS = "bucket int, dropped bigint, windows bigint, due bigint"
-"""What it tells: how many late rows were dropped, how many windows are open (null: that is not known), and when the
+"""What it tells: how many late rows were dropped, how many windows are open, and when the
 first timer is due, in ms (null: there is none)."""
 MANY = "__many"
 """The column of a row that holds many results, with an array for each column of keys, windows and results.
@@ -137,14 +136,10 @@ class WindowProcessor(StatefulProcessor):
         rows = to_arrow_schema(packed, timezone="UTC")
         keys = [*wish.keys.values()]
         self._columns = None
-        layout = _of_single_keys(rows, keys)
+        layout = Layout(_schema_of_keys(rows, keys), keys, has_chunks=True)
         if wish.in_columns:
             self._columns = ColumnWindows(wish.operator, keys, TIME, wish.elements, rows, self._checked)
-            before = None
-            if type(wish.operator.trigger) is not EventTimeTrigger or not wish.operator.in_event_time:
-                before = EarlierLayout(layout.schema, partial(_entries_of, keys=keys))
-            of_entries = self._columns.of_entries
-            layout = Layout(self._columns.schema, keys, has_chunks=False, of_entries=of_entries, before=before)
+            layout = Layout(self._columns.schema, keys, has_chunks=False)
         self._layout = layout
         description = {**wish.description, BUCKETS: described_buckets(wish.buckets)}
         self._state = BucketState(handle, description, layout)
@@ -197,8 +192,7 @@ class WindowProcessor(StatefulProcessor):
     ) -> Generator[Any, None, int]:
         """Keep and give what windows in columns became; return the number of late rows."""
         bucket.pages.replace(outcome.state)
-        if bucket.windows is not None:
-            bucket.windows += outcome.state.num_rows - state.num_rows
+        bucket.windows += outcome.state.num_rows - state.num_rows
         for fired in outcome.fired:
             yield from self._rows_of(None, fired) if isinstance(fired, list) else self._many(windows, fired)
         for key, row in outcome.late:
@@ -247,9 +241,8 @@ class WindowProcessor(StatefulProcessor):
                 entries[key] = KeyEntry(*timers, store.value)
         for output, values in given.items():
             yield from self._rows_of(output, values)
-        bucket.pages.replace(self._layout.of_entries(entries))
-        if bucket.windows is not None:
-            bucket.windows += opened
+        bucket.pages.replace(_table_of(entries, self._layout.schema))
+        bucket.windows += opened
         return late
 
     def _late_rows(self, key: Key, rows: list[Mapping[str, Any]]) -> Iterator[_Result]:
@@ -296,26 +289,34 @@ class WindowProcessor(StatefulProcessor):
             raise OptionError(f"{trigger} has a timer in event time: name it, as windowed(..., event_time='...')")
 
 
-def _of_single_keys(rows: pa.Schema, keys: list[str]) -> Layout:
-    """Return the layout of windows that are kept key by key: a row for each key."""
+class KeyEntry(NamedTuple):
+    """The state of one key without chunks of rows; times in ms."""
+
+    event_timer: int | None
+    processing_timer: int | None
+    value: bytes
+
+
+def _schema_of_keys(rows: pa.Schema, keys: list[str]) -> pa.Schema:
+    """Return the columns of the state of windows that are kept key by key: a row for each key."""
     times = [pa.field(name, pa.int64()) for name in (EVENT, PROCESSING)]
-    schema = pa.schema([*(rows.field(key) for key in keys), *times, pa.field(_VALUE, pa.binary())])
+    return pa.schema([*(rows.field(key) for key in keys), *times, pa.field(_VALUE, pa.binary())])
 
-    def of_entries(entries: Mapping[Key, KeyEntry]) -> pa.Table:
-        columns: list[Sequence[Any]] = [*zip(*entries, strict=True)] if entries else [()] * len(keys)
-        times = [
-            [NEVER if time is None else min(time, NEVER - 1) for time in (entry[kind] for entry in entries.values())]
-            for kind in (0, 1)
-        ]
-        columns += [*times, [entry.value for entry in entries.values()]]
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=schema)
 
-    return Layout(schema, keys, has_chunks=True, of_entries=of_entries)
+def _table_of(entries: Mapping[Key, KeyEntry], schema: pa.Schema) -> pa.Table:
+    """Return a row for each key, in the columns of ``_schema_of_keys``."""
+    keys: list[Sequence[Any]] = [*zip(*entries, strict=True)] if entries else [()] * (len(schema) - 3)
+    times = [
+        [NEVER if time is None else min(time, NEVER - 1) for time in (entry[kind] for entry in entries.values())]
+        for kind in (0, 1)
+    ]
+    columns = [*keys, *times, [entry.value for entry in entries.values()]]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _entries_of(state: pa.Table, keys: list[str]) -> dict[Key, KeyEntry]:
-    """Return the rows of ``_of_single_keys`` by key."""
+    """Return the rows of ``_table_of`` by key."""
     timers = ([None if time == NEVER else time for time in listed(state.column(name))] for name in (EVENT, PROCESSING))
     entries = map(KeyEntry, *timers, listed(state.column(_VALUE)))
     return dict(zip(keys_of(state, keys), entries, strict=True))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -17,31 +16,17 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
 
+from tidegate.errors import CheckpointError
 from tidegate.sources.windows.buckets import check_same_windows
-from tidegate.sources.windows.keys import Key, key_of
+from tidegate.sources.windows.keys import Key
 from tidegate.sources.windows.pages import Kept, Pages
 from tidegate.spark_private import state_answers
 
 _PART = 1_000_000  # bytes
-_FULL = {_PART, 7_000}  # bytes of a part that another may follow; earlier versions had the smaller ones
-_VERSION = b"\x01"  # of every value: then come the number of its parts in two bytes, and its bytes
-_PICKLED = b"\x80"
-"""The first byte of the first layout: one pickled value with all keys of the bucket."""
+_VERSION = b"\x01"  # the first byte of every value: then come the number of its parts in two bytes, and its bytes
 _PROTOCOL = 5  # of the pickled keys by which chunks are found
-_ARROW = 2
-"""The layout of pages: batches of Arrow.  Before it, a page held the pickled state of each key, with its timers."""
-_TRIGGERS = 3
-"""The layout of windows in columns with a trigger of their own.  Before it, a page had a row for each key."""
-_ENTRY = struct.Struct("<IIBqq")  # of that page: bytes of key and value, which timers there are, and their times
+_LAYOUT = 4  # of all values; it goes up with every change of what is stored
 _ALL_FROM = 4  # if a batch reads one of so many pages or more, reading all of them takes less
-
-
-class KeyEntry(NamedTuple):
-    """The state of one key as the first two layouts have it, without chunks of rows; times in ms."""
-
-    event_timer: int | None
-    processing_timer: int | None
-    value: bytes
 
 
 class Layout(NamedTuple):
@@ -49,30 +34,11 @@ class Layout(NamedTuple):
 
     schema: the columns.  keys: those of the key.
     has_chunks: whether the operator keeps chunks of rows besides.
-    of_entries: returns rows for the state of an earlier layout.
-    before: the layout that these windows had before this one, which is read, too; None: they always had this one.
     """
 
     schema: pa.Schema
     keys: Sequence[str]
     has_chunks: bool
-    of_entries: Callable[[Mapping[Key, KeyEntry]], pa.Table]
-    before: EarlierLayout | None = None
-
-    @property
-    def number(self) -> int:
-        """The number by which a stored bucket names the layout."""
-        return _ARROW if self.before is None else _TRIGGERS
-
-
-class EarlierLayout(NamedTuple):
-    """Rows for each key.
-
-    to_entries: returns the state of the keys.
-    """
-
-    schema: pa.Schema
-    to_entries: Callable[[pa.Table], Mapping[Key, KeyEntry]]
 
 
 _Parts: TypeAlias = list[bytes]
@@ -84,13 +50,13 @@ class KeyBucket:
 
     timer: the time of Spark's timer, which calls the bucket while no rows come.
     watermark_ms: the watermark of the bucket's last call; None: these windows do not keep it.
-    windows: how many windows are open; None: an earlier version stored the bucket, and did not count them.
+    windows: how many windows are open.
     """
 
     pages: Pages
     timer: int | None = None
     watermark_ms: int | None = None
-    windows: int | None = 0
+    windows: int = 0
 
 
 class BucketState:
@@ -116,16 +82,12 @@ class BucketState:
         self._header = _read(self._part_of_header(0), self._part_of_header)
         if not self._header:
             return KeyBucket(self._pages())
-        if self._header[0][:1] == _PICKLED:
-            return self._of_pickled(expired_ms)
-        stored = json.loads(_joined(self._header))
+        stored = _stored(self._header)
         check_same_windows(stored["description"], self._description)
         timer = None if stored["timer"] == expired_ms else stored["timer"]
-        if stored.get("layout") != self._layout.number:
-            return KeyBucket(self._of_entries(self._old_entries(stored)), timer, stored["watermark"], None)
         self._count = stored["pages"]
-        pages = self._pages(Kept(stored["pages"], stored["size"], stored["due"], stored.get("streak", 0)))
-        return KeyBucket(pages, timer, stored["watermark"], stored.get("windows"))
+        pages = self._pages(Kept(stored["pages"], stored["size"], stored["due"], stored["streak"]))
+        return KeyBucket(pages, timer, stored["watermark"], stored["windows"])
 
     def store(self, bucket: KeyBucket, timer: int | None, *, is_witness: bool = False) -> None:
         """Store the bucket with the pages that were written, and have Spark call it.  A witness has no keys."""
@@ -136,7 +98,7 @@ class BucketState:
             if timer is not None:
                 self._changes.append(partial(self._handle.registerTimer, timer))
         stored = {
-            "layout": self._layout.number,
+            "layout": _LAYOUT,
             "description": self._description,
             "timer": timer,
             "watermark": bucket.watermark_ms,
@@ -199,35 +161,6 @@ class BucketState:
     def _value(self, kind: bytes, number: int, part: int) -> bytes | None:
         return _bytes(self._chunks.getValue((kind, number, part)))
 
-    def _of_pickled(self, expired_ms: int | None) -> KeyBucket:
-        """Return a bucket of the first layout."""
-        while (part := self._part_of_header(len(self._header))) is not None:
-            self._header.append(part)
-        description, timer, entries, watermark_ms = pickle.loads(b"".join(self._header))  # noqa: S301 - our own
-        check_same_windows(description, self._description)
-        pages = self._of_entries({key: KeyEntry(*entry) for key, entry in entries.items()})
-        return KeyBucket(pages, None if timer == expired_ms else timer, watermark_ms, None)
-
-    def _old_entries(self, stored: Mapping[str, Any]) -> dict[Key, KeyEntry]:
-        """Return the keys of a bucket of an earlier layout with pages, and remove its pages and blocks."""
-        pages = self.read(b"page", range(stored["pages"]))
-        blocks = self.read(b"due", range(len(stored["due"])))
-        for kind, numbers in ((b"page", pages), (b"due", blocks)):
-            for number in numbers:
-                self.write(kind, number, None)
-        if stored.get("layout") != _ARROW or self._layout.before is None:
-            return {key: entry for page in pages.values() for key, entry in _entries_of(page)}
-        schema, to_entries = self._layout.before
-        batches = [pa.ipc.read_record_batch(page, schema) for page in pages.values()]
-        return dict(to_entries(pa.Table.from_batches(batches, schema)))
-
-    def _of_entries(self, entries: Mapping[Key, KeyEntry]) -> Pages:
-        """Return the keys of an earlier layout in pages of this one."""
-        stored = self._pages()
-        stored.replace(self._layout.of_entries(entries))
-        self._count = stored.count
-        return self._pages(stored.kept)
-
 
 class StoredKey:
     """The stored state of one key.  Chunks of rows may be large and are rarely read, so each is kept by itself."""
@@ -246,7 +179,7 @@ class StoredKey:
     def read_rows(self, chunk: int) -> bytes:
         """Return a chunk of rows that is stored.  Spark would warn if it were asked for a part that is not there."""
         parts: list[bytes] = []
-        while not parts or (len(parts[-1]) in _FULL and self._chunks.containsKey(self._part(chunk, len(parts)))):
+        while not parts or (len(parts[-1]) == _PART and self._chunks.containsKey(self._part(chunk, len(parts)))):
             value = self._chunks.getValue(self._part(chunk, len(parts)))
             parts.append(b"" if value is None else bytes(value[0]))
         return b"".join(parts)
@@ -269,16 +202,6 @@ class StoredKey:
         return blake2b(pickle.dumps(self._key, _PROTOCOL), digest_size=32).digest()
 
 
-def _entries_of(page: bytes) -> Iterator[tuple[Key, KeyEntry]]:
-    place = 0
-    while place < len(page):
-        key_size, value_size, timers, event, processing = _ENTRY.unpack_from(page, place)
-        begin = place + _ENTRY.size + key_size
-        place = begin + value_size
-        entry = KeyEntry(event if timers & 1 else None, processing if timers & 2 else None, page[begin:place])
-        yield key_of(page[begin - key_size : begin]), entry
-
-
 def _cut(blob: bytes) -> list[bytes]:
     return [blob[begin : begin + _PART] for begin in range(0, len(blob), _PART)]
 
@@ -289,15 +212,25 @@ def _parted(value: bytes) -> list[bytes]:
     return [_VERSION + (1 + len(others)).to_bytes(2, "little") + first, *others]
 
 
+def _stored(header: _Parts) -> dict[str, Any]:
+    """Return the header of a bucket.  Raises CheckpointError for one of another layout."""
+    stored: dict[str, Any] = json.loads(_joined(header)) if header[0][:1] == _VERSION else {}
+    layout = stored.get("layout", 0)
+    if layout != _LAYOUT:
+        raise CheckpointError(
+            f"the checkpoint holds windows of {'a newer' if layout > _LAYOUT else 'an older'} version of tidegate, "
+            "which this one does not read: begin with a new checkpoint location"
+        )
+    return stored
+
+
 def _bytes(row: Any) -> bytes | None:
     return None if row is None else bytes(row[0])
 
 
 def _read(first: bytes | None, part_of: Callable[[int], bytes | None]) -> list[bytes]:
-    if first is None:
-        return []
-    if first[:1] != _VERSION:
-        return [first]
+    if first is None or first[:1] != _VERSION:
+        return [] if first is None else [first]
     return [first, *_others(part_of, int.from_bytes(first[1:3], "little"))]
 
 

@@ -67,7 +67,7 @@ class KeyState:
         self._next_chunk = self._live_chunks = 0
         if self._read is not None:
             stored = of_bytes(self._read)
-            self.watermark, _, self.function, self._next_chunk, self._live_chunks, *timers, panes = stored
+            self.watermark, self.function, self._next_chunk, self._live_chunks, *timers, panes = stored
             self._stored = panes
         event, processing, pairs = timers
         self.event_timers = Timers([(time, _window(start, end)) for time, start, end in event])
@@ -141,8 +141,7 @@ class KeyState:
         timers = [[(time, *window) for time, window in entries] for entries in (event, processing)]
         pairs = [(*window, *stored) for window, stored in self.merged.items()]
         chunks = (self._next_chunk, self._live_chunks)
-        # The None was an offset of the key's windows in earlier versions.
-        state = (self.watermark, None, self.function, *chunks, *timers, pairs, panes)
+        state = (self.watermark, self.function, *chunks, *timers, pairs, panes)
         return to_bytes(state)
 
     def _store_rows(self, contents: ElementList) -> None:

@@ -11,8 +11,6 @@ from decimal import Decimal
 from typing import Any
 
 _VERSION = b"\x01"
-_PICKLED = b"\x80"
-"""The first byte of the version before, which was pickled whole."""
 _DEEPEST = 6  # a value inside so many others is pickled
 _INT64 = 1 << 63  # Python does not write numbers of thousands of digits, so those beyond 64 bits are pickled
 _JSON = {type(None), bool, float, str}
@@ -42,9 +40,7 @@ def to_bytes(value: Any) -> bytes:
 
 
 def of_bytes(stored: bytes) -> Any:
-    """Return the value of bytes, also of those of the version before."""
-    if stored[:1] == _PICKLED:
-        return pickle.loads(stored)  # noqa: S301 - what the version before pickled itself
+    """Return the value of bytes."""
     return json.loads(stored[len(_VERSION) :], object_hook=_read)
 
 

@@ -5,8 +5,7 @@ The same windows become panes for the rules of one key (``KeyRun``), and rows of
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,8 @@ from tidegate.sources.windows.columns.firing import OVER, Firing, Ints, Windows,
 from tidegate.sources.windows.keys import Key, keys_of
 from tidegate.sources.windows.pages import EVENT, NEVER, PROCESSING
 from tidegate.sources.windows.results import Given
-from tidegate.sources.windows.state import KeyEntry
 from tidegate.windows import GlobalWindow, GlobalWindows, TimeWindow, WindowOperator
-from tidegate.windows.key_run import KeyRun
 from tidegate.windows.key_windows import OpenPane
-from tidegate.windows.state.store import MemoryKeyStore
 from tidegate.windows.triggers.nested import TIMEOUT
 from tidegate.windows.window import MAX_TIME, MIN_TIME
 
@@ -124,17 +120,6 @@ class WindowTable:
         timeouts = np.array([_timeout_of(pane) for _, pane in panes], np.int64)
         windows = Windows(starts, ends, firsts, states, waits, held, timeouts)
         return self.of_windows(keys, self.timed(windows, watermark_ms), accumulators)
-
-    def of_entries(self, entries: Mapping[Key, KeyEntry]) -> pa.Table:
-        """Return the state of a layout that has the state of each key as one value."""
-        by_watermark: defaultdict[int, list[tuple[Key, OpenPane]]] = defaultdict(list)
-        for key, entry in entries.items():
-            store = MemoryKeyStore()
-            store.write(entry.value)
-            run = KeyRun(self._operator, key, store)
-            by_watermark[run.watermark] += [(key, pane) for pane in run.panes()]
-        tables = [self.of_panes(panes, watermark_ms) for watermark_ms, panes in by_watermark.items()]
-        return pa.concat_tables([self.schema.empty_table(), *tables])
 
     def panes(self, state: pa.Table) -> Iterator[tuple[Key, OpenPane]]:
         """Yield the windows of a table of the state, each with its key."""

@@ -82,7 +82,7 @@ class ColumnWindows:
         self._table = WindowTable(operator, keys, rows, check)
         self._firing, self._accumulators = self._table.firing, self._table.accumulators
         self._is_global = isinstance(operator.assigner, GlobalWindows)
-        self.schema, self.of_entries = self._table.schema, self._table.of_entries
+        self.schema = self._table.schema
 
     @staticmethod
     def takes(operator: WindowOperator, rows: pa.Schema) -> bool:

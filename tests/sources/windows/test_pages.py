@@ -17,7 +17,8 @@ from pyspark.sql.types import DoubleType, StructField, StructType
 
 from tests.sources.windows.fakes import PACKED
 from tests.sources.windows.pairs import SQL, Numbers, spark_of
-from tidegate.sources.windows import pages
+from tidegate.errors import CheckpointError
+from tidegate.sources.windows import pages, state
 from tidegate.sources.windows.hashing import hashes
 from tidegate.sources.windows.pages import EVENT, NEVER, PROCESSING, Kept, Pages
 from tidegate.windows import Aggregate, Process
@@ -154,57 +155,83 @@ def test_the_hash_of_a_key_never_changes_and_does_not_depend_on_its_place():
     assert blake2b(np.concatenate([*found, of_two]).tobytes(), digest_size=8).hexdigest() == "c545ebd53f5b5fee"
 
 
+SESSIONS, TUMBLING = "sessions with lateness", "tumbling with lateness"
+STATES = {
+    "texts by key": (SESSIONS, Process(Numbers())),
+    "floats by key": (SESSIONS, Process(Numbers())),
+    "texts in columns": (SESSIONS, Aggregate(SQL)),
+    "floats in columns": (TUMBLING, Aggregate(SQL)),
+    "texts with a trigger": ("sessions continuous", Aggregate(SQL)),
+    "floats with a trigger": ("counted with lateness", Aggregate(SQL)),
+    "texts by the clock": ("sessions by clock continuous", Aggregate(SQL)),
+    "floats by the clock": ("by clock counted", Aggregate(SQL)),
+    "texts of all times": ("global purging at the end", Aggregate(SQL)),
+    "texts by both clocks": ("tumbling fired by clock", Aggregate(SQL)),
+    "texts with a time-out": ("tumbling with a time-out", Aggregate(SQL)),
+}
+
+
+def keys_of(name):
+    if name.startswith("floats"):
+        return [0.0, -0.0, float("nan"), 1.5]
+    return ["a", "b", None, "long" * 2000, *(f"key {n}" for n in range(20))]
+
+
+def begun(name):
+    """Return windows with the state that is stored."""
+    key_type = StructField("__key_0", DoubleType()) if name.startswith("floats") else PACKED.fields[0]
+    spark = spark_of(*STATES[name], buckets=2, packed=StructType([key_type, *PACKED.fields[1:]]))
+    keys = keys_of(name)
+    spark.batch([(keys[n % len(keys)], n, n % 10) for n in range(1, 200)], MIN_TIME, 3)
+    return spark
+
+
+def stored_now():
+    """Return what ``stored.json.gz`` holds: with a new number of the layout, write it anew."""
+
+    def encoded(value):
+        return {"b": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
+
+    return {
+        name: {
+            "states": [
+                (*place, [([*map(encoded, key)], encoded(value)) for key, (value,) in values.items()])
+                for place, values in spark.states.items()
+            ],
+            "timers": sorted(spark.timers),
+        }
+        for name in STATES
+        for spark in [begun(name)]
+    }
+
+
 def decoded(value):
     return base64.b64decode(value["b"]) if isinstance(value, dict) else value
 
 
-SESSIONS, TUMBLING = "sessions with lateness", "tumbling with lateness"
-# In the order in which tidegate has written them; the last are those of today.
-LAYOUTS = {
-    "texts in one value": (SESSIONS, Process(Numbers())),
-    "floats in one value": (SESSIONS, Process(Numbers())),
-    "texts in pages": (SESSIONS, Process(Numbers())),
-    "floats in pages": (SESSIONS, Process(Numbers())),
-    "sums of texts in pages": (SESSIONS, Aggregate(SQL)),
-    "sums of floats in pages": (TUMBLING, Aggregate(SQL)),
-    "texts in Arrow, pickled": (SESSIONS, Process(Numbers())),
-    "floats in Arrow, pickled": (SESSIONS, Process(Numbers())),
-    "texts in Arrow": (SESSIONS, Process(Numbers())),
-    "floats in Arrow": (SESSIONS, Process(Numbers())),
-    "sums of texts in columns": (SESSIONS, Aggregate(SQL)),
-    "sums of floats in columns": (TUMBLING, Aggregate(SQL)),
-    "sums of texts in Arrow, one by one": ("sessions continuous", Aggregate(SQL)),
-    "sums of floats in Arrow, one by one": ("counted with lateness", Aggregate(SQL)),
-    "sums of texts with a trigger": ("sessions continuous", Aggregate(SQL)),
-    "sums of floats with a trigger": ("counted with lateness", Aggregate(SQL)),
-    "sums of texts by the clock, one by one": ("sessions by clock continuous", Aggregate(SQL)),
-    "sums of floats by the clock, one by one": ("by clock counted", Aggregate(SQL)),
-    "sums of texts of all times, one by one": ("global purging at the end", Aggregate(SQL)),
-    "sums of texts by the clock": ("sessions by clock continuous", Aggregate(SQL)),
-    "sums of floats by the clock": ("by clock counted", Aggregate(SQL)),
-    "sums of texts of all times": ("global purging at the end", Aggregate(SQL)),
-    "sums of texts by both clocks, one by one": ("tumbling fired by clock", Aggregate(SQL)),
-    "sums of texts with a time-out, one by one": ("tumbling with a time-out", Aggregate(SQL)),
-    "sums of texts by both clocks": ("tumbling fired by clock", Aggregate(SQL)),
-    "sums of texts with a time-out": ("tumbling with a time-out", Aggregate(SQL)),
-}
-
-
-@pytest.mark.parametrize("name", LAYOUTS)
-def test_a_state_of_every_layout_is_read_on(name):
+def stored_of(name):
     with gzip.open(STORED) as stored:
         before = json.load(stored)[name]
-    key_type = StructField("__key_0", DoubleType()) if "floats" in name else PACKED.fields[0]
-    packed = StructType([key_type, *PACKED.fields[1:]])
-    spark, never_stored = (spark_of(*LAYOUTS[name], buckets=2, packed=packed) for _ in range(2))
+    spark = begun(name)
     for variable, bucket, values in before["states"]:
         spark.states[variable, bucket] = {tuple(map(decoded, key)): (decoded(value),) for key, value in values}
     spark.timers = {tuple(timer) for timer in before["timers"]}
-    texts = ["a", "b", None, "long" * 2000, *(f"key {n}" for n in range(20))]
-    keys = [0.0, -0.0, float("nan"), 1.5] if "floats" in name else texts
-    never_stored.batch([(keys[n % len(keys)], n, n % 10) for n in range(1, 200)], MIN_TIME, 3)
-    more = [(keys[0], 195, 3), (keys[2], 300, 4)]
-    for watermark, now, rows in [(150, 5, more), (150, 6, []), (MAX_TIME, 50, [])]:
+    return spark
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_a_stored_state_is_read_on_until_its_layout_has_another_number(name):
+    spark, never_stored, keys = stored_of(name), begun(name), keys_of(name)
+    for watermark, now, rows in [(150, 5, [(keys[0], 195, 3), (keys[2], 300, 4)]), (150, 6, []), (MAX_TIME, 50, [])]:
         found, wanted = spark.batch(rows, watermark, now), never_stored.batch(rows, watermark, now)
         assert sorted(map(str, found)) == sorted(map(str, wanted))
     assert (spark.stored(), spark.timers) == (0, set())
+
+
+@pytest.mark.parametrize(("layout", "age"), [(3, "an older"), (5, "a newer")])
+def test_a_state_of_another_layout_is_refused(monkeypatch, layout, age):
+    monkeypatch.setattr(state, "_LAYOUT", layout)
+    spark = begun("texts by key")
+    monkeypatch.undo()
+    with pytest.raises(CheckpointError, match=f"holds windows of {age} version of tidegate, .* begin with a new"):
+        spark.batch([("a", 1, 1)], MIN_TIME, 4)

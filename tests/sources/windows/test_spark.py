@@ -218,7 +218,7 @@ def test_windows_fire_with_the_rows_of_the_pure_operator(ran, expect):
 def test_the_progress_tells_what_each_operator_keeps_in_each_bucket(ran):
     assert len({operator for operator, _ in ran.open}) == 6
     assert {bucket for _, bucket in ran.open} <= {*range(4), *balanced(1).tolist()}
-    assert all(kept.number and kept.number > 0 for kept in ran.open.values() if kept.due is not None)
+    assert all(kept.number > 0 for kept in ran.open.values() if kept.due is not None)
 
 
 def test_late_rows_have_columns_with_maps_and_structs(ran):
