@@ -18,7 +18,7 @@ _MOST_SPLITS = 20
 _WHY = {  # a figure is a bound
     "read": "offsets may have no record; Spark counts rows, exactly if the plan and the sink read each of them once, "
     "and only the driver's machine keeps its metrics, for a day at least",
-    "open": "rows in open windows are told by the count(*) of a single aggregation, if no step before it may multiply "
+    "open": "the count(*) of a single aggregation has the rows in open windows, if no step before it may multiply "
     "rows, and if the account begins with the first batch of the query",
     "late": "Spark counts groups that it drops, and steps of the query may multiply rows before windows of tidegate",
 }
@@ -29,7 +29,7 @@ class Figure(NamedTuple):
     """A number of rows.
 
     rows: how many, if anything is known.
-    bound: ``exact``; ``by plan``: exact if records keep to what the source was told of them; ``at least`` or
+    bound: ``exact``; ``by plan``: exact if records keep to what the options say of them; ``at least`` or
         ``at most``; ``about``: an estimate, or what the bounds of other figures leave.
     """
 

@@ -1,6 +1,6 @@
 """``tidegate account``: the account of a query from outside, by its checkpoint.
 
-Spark stores no metrics there.  On the driver's machine, notes have what Spark told of each batch.  Other batches
+Spark stores no metrics there.  On the driver's machine, notes have what Spark reported of each batch.  Other batches
 have bounds.  For each batch Spark stores its watermark, and tidegate what the batch reads, and the watermark before
 which nothing is left to read.  If Spark's is not greater, no row of the batch is late.  That holds if Spark's watermark
 is of the source's event time, and if records keep to ``maxOutOfOrderness``: the account says ``by plan``.
@@ -39,8 +39,8 @@ from tidegate.jobs.session import spark_session
 from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets, name_order, open_checkpoint, query_id
 from tidegate.readers.s3.address import local_path, s3_address
 from tidegate.sources.kafka.source import KafkaSource
+from tidegate.sources.progress.batches import KeptBatches, kept_batches
 from tidegate.sources.progress.query import QueryProgress, SourceBatch
-from tidegate.sources.progress.told import Told, told
 from tidegate.sources.windows.native import AHEAD_MS
 
 _DELETED = "the batches up to {}, which the checkpoint no longer has (spark.sql.streaming.minBatchesToRetain)"
@@ -58,7 +58,7 @@ def run_account(checkpoint: str, *, as_json: bool) -> None:
     logged, operators = written_batches(folder), folder.within("state").folders()
     identity = query_id(folder)
     # Read after the batches, of which Spark tells once they are written.
-    found = {} if identity is None else told(identity)
+    found = {} if identity is None else kept_batches(identity)
     account = account_of_checkpoint(logged, found, has_state=bool(operators))
     first, last = account.batches or (0, -1)
     plans = {found[number].plan if number in found else None for number in range(first, last + 1)}
@@ -85,11 +85,11 @@ def written_batches(folder: Folder) -> dict[int, LoggedOffsets]:
 
 
 def account_of_checkpoint(
-    logged: Mapping[int, LoggedOffsets], found: Told, state: Figure | None = None, *, has_state: bool
+    logged: Mapping[int, LoggedOffsets], found: KeptBatches, state: Figure | None = None, *, has_state: bool
 ) -> Account:
     """Return the account of written batches.
 
-    found: what Spark told of the query's batches on this machine.
+    found: what Spark reported of the query's batches on this machine.
     state: the rows in Spark's state of windows after the last batch, if they are counted.
     has_state: whether Spark has state.
 
@@ -97,21 +97,23 @@ def account_of_checkpoint(
     """
     numbers = [number for number in logged if number == 0 or number - 1 in logged]
     missing = [_DELETED.format(min(logged))] if min(logged) else []
-    parts = _told_parts(logged, numbers, found)
+    parts = _reported_parts(logged, numbers, found)
     heard = {entry.number for part in parts for entry in part.entries}
     if len(numbers) > 1 and numbers[-2] in heard and numbers[-1] not in found:
-        missing.append(f"what became of batch {numbers.pop()}, of which Spark has not told")
-    untold = [number for number in numbers if number not in heard]
-    if untold and any(part.uses_one_twice for part in parts):
-        parts, untold = [], numbers  # their sources cannot be added up
+        missing.append(f"what became of batch {numbers.pop()}, which Spark has not reported yet")
+    unreported = [number for number in numbers if number not in heard]
+    if unreported and any(part.uses_one_twice for part in parts):
+        parts, unreported = [], numbers  # their sources cannot be added up
     tally = RunTally()
     for at, part in enumerate(parts):
         for entry in part.entries:
             tally.add(entry, at, part.names)
-    shares = [_by_plan(logged, untold, has_state=has_state)] if untold else []
+    shares = [_by_plan(logged, unreported, has_state=has_state)] if unreported else []
     shares += [tally.share()] if parts else []
-    has_state = has_state if untold[-1:] == numbers[-1:] else tally.has_state
-    if untold and any(said.bad_records_total is not None for entry in found.values() for said in entry.source_progress):
+    has_state = has_state if unreported[-1:] == numbers[-1:] else tally.has_state
+    if unreported and any(
+        said.bad_records_total is not None for entry in found.values() for said in entry.source_progress
+    ):
         missing.append(UNKNOWN_BAD)
     named = by_name(share.sources for share in shares)
     return balanced(
@@ -124,7 +126,7 @@ def account_of_checkpoint(
 
 
 class _Part(NamedTuple):
-    """Batches of a run, without a gap, of which Spark told.
+    """Batches of a run, without a gap, that Spark reported.
 
     names: of their sources, in Spark's order, which is not that of the log.
     uses_one_twice: the log has more sources than the query: a DataFrame that is used twice has two numbers.
@@ -135,8 +137,8 @@ class _Part(NamedTuple):
     uses_one_twice: bool
 
 
-def _told_parts(logged: Mapping[int, LoggedOffsets], numbers: Sequence[int], found: Told) -> list[_Part]:
-    """Return the batches of which Spark told, but no part that leaves out a source, or that is of a copy."""
+def _reported_parts(logged: Mapping[int, LoggedOffsets], numbers: Sequence[int], found: KeptBatches) -> list[_Part]:
+    """Return the batches that Spark reported, but no part that leaves out a source, or that is of a copy."""
     known = [
         (found[number], of_sources)
         for number in numbers
@@ -144,11 +146,11 @@ def _told_parts(logged: Mapping[int, LoggedOffsets], numbers: Sequence[int], fou
     ]
     parts = []
     for _, group in groupby(enumerate(known), lambda at: (at[1][0].run_id, at[1][0].number - at[0])):
-        of_run = [told_of for _, told_of in group]
+        of_run = [known_batch for _, known_batch in group]
         entries = [entry for entry, _ in of_run]
         possible = zip(*(of_sources for _, of_sources in of_run), strict=True)
         names = _distinct([set.intersection(*of_source) for of_source in possible])
-        if len(names) == len(entries[0].sources) and _has_told(entries):
+        if len(names) == len(entries[0].sources) and _is_reported(entries):
             parts.append(_Part(entries, names, len(names) < len(logged[entries[0].number].sources)))
     return parts
 
@@ -180,15 +182,15 @@ def _distinct(possible: Sequence[set[str]]) -> list[str]:
     return names
 
 
-def _has_told(part: Sequence[QueryProgress]) -> bool:
-    """Return whether each source of tidegate has told of itself."""
+def _is_reported(part: Sequence[QueryProgress]) -> bool:
+    """Return whether each source of tidegate has reported."""
     sources = [(at, batch) for entry in part for at, batch in enumerate(entry.sources)]
     heard = {at for at, batch in sources if batch.end is None or batch.progress is not None}
     return len(heard) == len(part[0].sources)
 
 
 def _by_plan(logged: Mapping[int, LoggedOffsets], numbers: Sequence[int], *, has_state: bool) -> BatchesAccount:
-    """Return the share of some batches without what Spark told."""
+    """Return the share of some batches that Spark did not report."""
     names = dict.fromkeys(name for number in numbers for name in logged[number].by_name)
     reads_of = {name: _reads(logged, numbers, name) for name in names}
     sources = {name: _source(name, reads) for name, reads in reads_of.items()}

@@ -26,7 +26,7 @@ def account(query: StreamingQuery) -> Account:
     """Return what became of every row that this run of a query has read, running or ended.
 
     A row is in a window, closed or open, was dropped as late, or was set aside as a bad record.  Figures that Spark
-    does not tell exactly are marked as bounds, and ``missing`` says what is not known.
+    does not give exactly are marked as bounds, and ``missing`` says what is not known.
 
     Spark keeps the last 100 batches of a run (``spark.sql.streaming.numRecentProgressUpdates``).  Rows in open windows
     are counted by a Spark job over the state, if the query is one aggregation with a count.
@@ -39,13 +39,13 @@ def account(query: StreamingQuery) -> Account:
     progresses = progress_of_run(query)
     if not progresses:
         raise OptionError(f"the query {query.name or query.id} has no account yet: wait for its first batch")
-    told = account_of_run(progresses)
+    found = account_of_run(progresses)
     checkpoint = checkpoint_of(query)
-    if told.open.bound == "exact" or progresses[-1].operators > 1 or checkpoint is None:
-        return told
+    if found.open.bound == "exact" or progresses[-1].operators > 1 or checkpoint is None:
+        return found
     last = max((entry.number for entry in progresses if entry.ran), default=None)  # another may end meanwhile
     state = rows_in_state(SparkSession.active(), checkpoint, progresses[-1].plan, last)
-    return told if state is None else account_of_run(progresses, state)
+    return found if state is None else account_of_run(progresses, state)
 
 
 def progress_of_run(query: StreamingQuery) -> list[QueryProgress]:
@@ -65,7 +65,7 @@ def progress_of_run(query: StreamingQuery) -> list[QueryProgress]:
 def rows_in_state(
     spark: SparkSession, checkpoint: str, plan: PlanFacts | None = None, batch: int | None = None
 ) -> Figure | None:
-    """Return how many rows are in the groups of Spark's aggregation, by its count, if that can be told.
+    """Return how many rows are in the groups of Spark's aggregation, by its count, if that is known.
 
     checkpoint: the checkpoint of a query with one stateful operator.
     plan: what the plan of the query proves, if it is known.  Without it, the count of windows that do not overlap is an

@@ -1,13 +1,19 @@
-"""Leaves notes with what only Spark's listener knows: of batches for their planners, of queries for their accounts."""
+"""Leaves notes with what only Spark's listener knows: of batches for their planners, of queries for their accounts.
+
+A checkpoint holds no metrics.  Spark's progress of each batch is kept on the driver's machine as soft state.  A day
+after the last batch of a query, the next query with a tidegate source removes its notes.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections import Counter, deque
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakSet
 
 from pyspark.sql import SparkSession
@@ -18,15 +24,45 @@ from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.pace import BATCHES, batch_note
 from tidegate.errors import ConnectorError
-from tidegate.sources.progress.lifetime import add_listener, await_events
-from tidegate.sources.progress.listener import ProgressListener
+from tidegate.sources.progress.listener import ProgressListener, add_listener, await_events
 from tidegate.sources.progress.plan import PlanFacts
-from tidegate.sources.progress.query import dropped_rows, json_object, late_dropped
-from tidegate.sources.progress.told import keep_batch
+from tidegate.sources.progress.query import QueryProgress, dropped_rows, json_object, late_dropped
 from tidegate.spark_private import plan_steps
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQueryManager
+
+KeptBatches: TypeAlias = Mapping[int, QueryProgress]
+"""What Spark reported of a query, by batch."""
+_MOST = 120  # batches; by default, a checkpoint keeps the last hundred
+_PLAN = "plan"
+
+
+def keep_batch(progress: Json, plan: PlanFacts | None) -> None:
+    """Keep the progress of a batch, with what the plan of its run proves.  Raises ConnectorError if that fails."""
+    number = progress["batchId"]
+    # What splits hold would make the note long, and nobody asks for it.
+    sources = [
+        {**of, "latestOffset": {**json_object(of.get("latestOffset")), "bySplit": {}}} for of in progress["sources"]
+    ]
+    notes = _notes(progress["id"])
+    notes.write(str(number), {**progress, "sources": sources, _PLAN: None if plan is None else plan._asdict()})
+    notes.remove(str(number - _MOST))
+
+
+def kept_batches(query_id: str) -> KeptBatches:
+    """Return what is kept of a query.  Raises ConnectorError if it cannot be read."""
+    batches = {}
+    for name, note in _notes(query_id).notes():
+        with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate
+            plan = note and note[_PLAN]
+            batches[int(name)] = replace(QueryProgress.of(note or {}), plan=PlanFacts(**plan) if plan else None)
+    return batches
+
+
+def _notes(query_id: str) -> NoteFolder:
+    return application_notes(query_id).within("batches")
+
 
 _LOG = logging.getLogger("tidegate.listener")
 _listening: WeakSet[SparkSession] = WeakSet()
@@ -65,7 +101,7 @@ class _BatchListener(ProgressListener):
         batch = json.loads(progress)
         _first_batches.setdefault(batch["runId"], batch["batchId"])
         self._dropped[batch["runId"]] += dropped_rows(batch) + late_dropped(batch)
-        notes = [partial(self._tell_planner, batch, source) for source in batch["sources"]]
+        notes = [partial(self._note_for_planner, batch, source) for source in batch["sources"]]
         for leave in [*notes, partial(self._keep, batch)]:
             try:
                 leave()
@@ -82,7 +118,7 @@ class _BatchListener(ProgressListener):
         for planner in self._planners.pop(run_id, ()):
             self._notes.remove(planner)
 
-    def _tell_planner(self, batch: Json, source: Json) -> None:
+    def _note_for_planner(self, batch: Json, source: Json) -> None:
         run, planner = batch["runId"], json_object(source.get("latestOffset")).get("planner")
         if not isinstance(planner, str) or not planner.isalnum():
             return

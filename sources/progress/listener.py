@@ -1,9 +1,16 @@
-"""A listener that gets Spark's progress as JSON."""
+"""A listener that gets Spark's progress as JSON.
+
+Adds listeners to a session's queries, and removes them before this process ends.
+"""
 
 from __future__ import annotations
 
+import atexit
+import logging
 from abc import ABC, abstractmethod
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
 
 from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
@@ -12,7 +19,11 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from tidegate.spark_private import java_of_process
+from tidegate.spark_private import java_context, java_of_process
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryListener
 
 
 class ProgressListener(StreamingQueryListener, ABC):
@@ -69,3 +80,55 @@ class _CalledByJava:
 
     class Java:
         implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
+
+
+_UNTIL_TOLD_MS = 2_000
+_added: WeakKeyDictionary[SparkSession, WeakSet[StreamingQueryListener]] = WeakKeyDictionary()
+
+
+def add_listener(spark: SparkSession, listener: StreamingQueryListener) -> None:
+    """Add a listener to a session, and remove it at the end of this process at the latest.
+
+    Spark's Java process lives a moment longer than this one, even if a script does not stop its session.  It would
+    print a stack trace for every event that it can no longer deliver.
+
+    A client of Spark Connect removes its listeners after it has closed the session, which client and server then
+    report as an error.  So there ``spark.stop`` removes them first.
+    """
+    spark.streams.addListener(listener)
+    if spark not in _added and not _is_classic(spark):
+        of_spark = spark.stop
+
+        def stop() -> None:
+            _remove_each(spark)
+            of_spark()
+
+        spark.stop = stop  # type: ignore[method-assign]
+    _added.setdefault(spark, WeakSet()).add(listener)
+
+
+def await_events(spark: SparkSession) -> None:
+    """Wait, 2 s at most, until listeners know the events so far.  A client of Spark Connect cannot wait."""
+    with suppress(Exception):  # Java may have ended
+        java_context(spark).sc().listenerBus().waitUntilEmpty(_UNTIL_TOLD_MS)
+
+
+def _is_classic(spark: SparkSession) -> bool:
+    return getattr(spark, "sparkContext", None) is not None
+
+
+def _remove_each(spark: SparkSession) -> None:
+    for listener in _added.pop(spark, ()):
+        with suppress(Exception):
+            spark.streams.removeListener(listener)
+
+
+@atexit.register
+def _remove_all() -> None:
+    for spark in filter(_is_classic, [*_added]):
+        if java_context(spark) is not None:  # else it was stopped
+            # Java may be about to end: then it calls no listener, and an error would not help.
+            logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+            await_events(spark)
+            _remove_each(spark)
+            await_events(spark)  # a running call ends before the objects that it uses

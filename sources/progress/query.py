@@ -13,7 +13,6 @@ from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.source_progress import SourceProgress, parse_utc, utc_time
 from tidegate.errors import OptionError
-from tidegate.sources.progress.lifetime import add_listener
 from tidegate.sources.progress.plan import PlanFacts
 
 if TYPE_CHECKING:
@@ -212,7 +211,7 @@ def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourcePr
     """
     if not callable(callback):
         raise OptionError(f"on_progress() calls a function after every batch, and {callback!r} is none")
-    from tidegate.sources.progress.listener import ProgressListener
+    from tidegate.sources.progress.listener import ProgressListener, add_listener
 
     class Caller(ProgressListener):
         def on_progress(self, progress: str) -> None:

@@ -88,7 +88,7 @@ def test_open_windows_are_counted_by_the_state_or_are_at_most_all_rows():
     unknown = of(*batches)
     assert (unknown.closed, unknown.open) == (Figure(0, "at least"), Figure(200, "at most"))
     assert unknown.complete
-    assert unknown.why[0].startswith("rows in open windows are told by the count(*) of a single aggregation")
+    assert unknown.why[0].startswith("the count(*) of a single aggregation has the rows in open windows")
 
 
 def test_rows_in_open_windows_are_unknown_if_a_step_of_the_query_may_multiply_rows():

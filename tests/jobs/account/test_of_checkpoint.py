@@ -156,13 +156,13 @@ def test_the_last_batch_is_left_out_until_spark_tells_of_it(logged, tmp_path, mo
     batches = {0: told(0), 1: told(1)}
     account = logged(*[(0, 1_000)] * 3, found=batches, state=Figure(40))
     assert (account.batches, account.read, account.open) == ((0, 1), Figure(200), Figure(40))
-    assert account.missing == ("what became of batch 2, of which Spark has not told",)
+    assert account.missing == ("what became of batch 2, which Spark has not reported yet",)
 
     def meanwhile(query):
         logged(*[(0, 1_000)] * 5)  # Spark goes on
         return {**batches, 2: told(2)}
 
-    monkeypatch.setattr(of_checkpoint, "told", meanwhile)
+    monkeypatch.setattr(of_checkpoint, "kept_batches", meanwhile)
     run_account(str(tmp_path), as_json=True)
     account = json.loads(capsys.readouterr().out)
     assert (account["batches"], account["read"], "read" in account["bounds"]) == ([0, 2], 300, False)
@@ -221,7 +221,7 @@ def test_rows_in_open_windows_are_counted_by_what_holds_for_the_plans_of_all_run
     monkeypatch.setattr(of_checkpoint, "rows_in_state", lambda *said: asked.append(said[2:]))
     for plan in (PROVEN, other):
         monkeypatch.setattr(
-            of_checkpoint, "told", lambda _, plan=plan: {0: told(0, plan=PROVEN), 1: told(1, plan=plan)}
+            of_checkpoint, "kept_batches", lambda _, plan=plan: {0: told(0, plan=PROVEN), 1: told(1, plan=plan)}
         )
         run_account(str(tmp_path), as_json=True)
     assert asked == [(PROVEN, 1), (None, 1)]

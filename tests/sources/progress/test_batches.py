@@ -1,4 +1,4 @@
-"""What Spark told of batches, kept for accounts."""
+"""What Spark reported of batches, kept for accounts."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from tests.support.progresses import PROVEN, one, report, source
 from tidegate.enumerators.notes.application import application_notes
 from tidegate.errors import ConnectorError
 from tidegate.sources.progress import batches as listening
-from tidegate.sources.progress.told import keep_batch, told
+from tidegate.sources.progress.batches import keep_batch, kept_batches
 
 QUERY, RUN = "7254cabc", "a145ff5a"
 PLAN = [
@@ -46,11 +46,11 @@ def listener(notes, *active):
 
 
 def test_the_last_batches_of_a_query_are_kept_with_facts_of_their_plans():
-    assert told(QUERY) == {}
+    assert kept_batches(QUERY) == {}
     for number in range(130):
         keep_batch(one(number), PROVEN if number % 2 else None)
-    application_notes(QUERY).within("told").write("129", {"batchId": 129})  # of another version
-    batches = told(QUERY)
+    application_notes(QUERY).within("batches").write("129", {"batchId": 129})  # of another version
+    batches = kept_batches(QUERY)
     assert sorted(batches) == [*range(10, 129)]
     assert (batches[127].plan, batches[128].plan) == (PROVEN, None)
     (kept,) = batches[128].sources
@@ -59,7 +59,7 @@ def test_the_last_batches_of_a_query_are_kept_with_facts_of_their_plans():
 
 def test_only_facts_of_a_plan_are_kept_which_may_hold_secrets(notes, tmp_path):
     listener(notes, RUNNING).on_progress(json.dumps(one(0)))
-    assert told(QUERY)[0].plan == FACTS
+    assert kept_batches(QUERY)[0].plan == FACTS
     assert not any("hush" in path.read_text() for path in tmp_path.rglob("*.json"))
 
 
@@ -67,7 +67,7 @@ def test_the_plan_of_another_run_is_not_that_of_the_last(notes):
     listens = listener(notes, RUNNING)
     listens.on_progress(json.dumps(one(0)))
     listens.on_progress(json.dumps({**one(1), "runId": "later"}))
-    assert [entry.plan for entry in told(QUERY).values()] == [FACTS, None]
+    assert [entry.plan for entry in kept_batches(QUERY).values()] == [FACTS, None]
 
 
 def test_the_plan_is_asked_for_until_it_is_known_and_once(notes, plans):
@@ -78,7 +78,7 @@ def test_the_plan_is_asked_for_until_it_is_known_and_once(notes, plans):
     listens.on_progress(json.dumps(one(1)))
     plans.clear()
     listens.on_progress(json.dumps(one(2)))
-    assert [told(QUERY)[number].plan for number in range(3)] == [None, FACTS, FACTS]
+    assert [kept_batches(QUERY)[number].plan for number in range(3)] == [None, FACTS, FACTS]
 
 
 def test_the_first_batch_of_a_run_is_noted(notes, monkeypatch):
@@ -108,7 +108,7 @@ def test_a_note_that_cannot_be_left_keeps_no_other_back(notes, monkeypatch):
     monkeypatch.setattr(type(notes), "write", refuse)
     sources = [source(report(planner=planner)) for planner in ("full", "9f1c")]
     listener(notes).on_progress(json.dumps({**one(0), "sources": sources}))
-    assert (notes.names(), [*told(QUERY)]) == (["9f1c"], [0])
+    assert (notes.names(), [*kept_batches(QUERY)]) == (["9f1c"], [0])
 
 
 def test_a_session_removes_what_was_unused_for_a_day(monkeypatch, tmp_path):
@@ -118,9 +118,9 @@ def test_a_session_removes_what_was_unused_for_a_day(monkeypatch, tmp_path):
     monkeypatch.setattr(listening, "add_listener", lambda *_: None)
     keep_batch(one(0), None)
     listening.listen_to_batches(Session(), "app")
-    assert [*told(QUERY)] == [0]
+    assert [*kept_batches(QUERY)] == [0]
     yesterday = time.time() - 25 * 3600
     for path in tmp_path.rglob("*"):
         os.utime(path, (yesterday, yesterday))
     listening.listen_to_batches(Session(), "app")
-    assert told(QUERY) == {}
+    assert kept_batches(QUERY) == {}
