@@ -281,7 +281,7 @@ def migrate(
 
     Stop the query first. CHECKPOINT itself is not changed. With --to, no record is lost or doubled.
     """
-    from tidegate.jobs.migrate.command import run_migrate
+    from tidegate.jobs.migrate import run_migrate
 
     run_migrate(checkpoint, to=to, goes_back=back, as_json=as_json)
 
