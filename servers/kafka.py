@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import ServerError
-from tidegate.servers.java import spark_jars
+from tidegate.servers.java import find_jars, spark_jars
 from tidegate.servers.kafka_security import KafkaSecurity
-from tidegate.servers.maven import find_jars
 from tidegate.servers.process import Sandbox
 from tidegate.servers.server import HOST, Server, free_ports
 

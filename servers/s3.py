@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.errors import ServerError
-from tidegate.servers.maven import find_jars
+from tidegate.servers.java import find_jars
 from tidegate.servers.process import Sandbox
 from tidegate.servers.server import HOST, Server, free_ports
 

@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import IO, cast
 
 from tidegate.servers import kafka
-from tidegate.servers.java import find_java
-from tidegate.servers.maven import find_jars
+from tidegate.servers.java import find_jars, find_java
 
 VERSION = "2.2.0"
 OPENED = [

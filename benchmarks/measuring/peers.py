@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import SparkSession
 
 import tidegate
-from tidegate.servers.maven import find_jars
+from tidegate.servers.java import find_jars
 
 TIDEGATE = "tidegate_kafka"
 BUILT_IN = "kafka"

@@ -5,7 +5,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tidegate.servers import S3Server
-from tidegate.servers.maven import find_jars
+from tidegate.servers.java import find_jars
 
 ODD_KEY = "100%/%41/ünï 日本 😀/a+b&c=d?e#f/<\"quoted'>/back\\slash/.hidden"
 

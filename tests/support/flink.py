@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 
 from benchmarks.event_time.flink import VERSION, compiled
-from tidegate.servers.maven import find_jars
+from tidegate.servers.java import find_jars
 
 
 def class_path():

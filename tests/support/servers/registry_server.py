@@ -5,7 +5,7 @@ from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException
 
 from tidegate.errors import ServerError
-from tidegate.servers.maven import find_unpacked
+from tidegate.servers.java import find_unpacked
 from tidegate.servers.server import HOST, Server, free_ports
 
 VERSION = "3.0.9"

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.sources.kafka.options_table import OURS
-from tidegate.servers.java import find_java
+from tidegate.servers.java import find_jars, find_java
 from tidegate.servers.kafka import COORDINATE
-from tidegate.servers.maven import find_jars
 from tidegate.sources.kafka.java.login import parse_jaas
 from tidegate.sources.kafka.java.properties import known
 from tidegate.sources.kafka.java.table import INSTEAD, why_without_effect

@@ -3,9 +3,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tidegate.errors import ServerError
-from tidegate.servers import maven
-from tidegate.servers.java import find_java, spark_jars
-from tidegate.servers.maven import find_jars
+from tidegate.servers import java as maven
+from tidegate.servers.java import find_jars, find_java, spark_jars
 
 SMALL = "org.slf4j:slf4j-api:2.0.17"  # has no dependencies
 
