@@ -12,10 +12,10 @@ from pathlib import Path
 
 from benchmarks.event_time import flink as flink_job
 from benchmarks.measuring import peers
-from tests.servers.test_maven import SMALL
+from tests.servers.test_java import SMALL
 from tests.support import flink
 from tests.support.servers import registry_server
-from tidegate.servers import kafka, maven, s3
+from tidegate.servers import java, kafka, s3
 
 
 def main():
@@ -26,20 +26,20 @@ def main():
         for file in files:
             digests[file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
 
-    maven._verify = note
+    java._verify = note
     with tempfile.TemporaryDirectory() as cache:
         os.environ["XDG_CACHE_HOME"] = cache
         for server in (kafka, s3):
-            maven.find_jars(server.COORDINATE, "KAFKA_LIBS")
-        maven.find_unpacked(registry_server.COORDINATE, "REGISTRY_LIBS", registry_server.JAR)
-        maven.find_jars(SMALL, "SLF4J_LIBS")
-        maven.find_jars(f"{SMALL}:sources", "SLF4J_LIBS", transitive=False)
+            java.find_jars(server.COORDINATE, "KAFKA_LIBS")
+        java.find_unpacked(registry_server.COORDINATE, "REGISTRY_LIBS", registry_server.JAR)
+        java.find_jars(SMALL, "SLF4J_LIBS")
+        java.find_jars(f"{SMALL}:sources", "SLF4J_LIBS", transitive=False)
         flink.class_path()
         flink_job.class_path()
         peers.built_in_jars()
         peers.s3a_jars()
-    maven.DIGESTS.write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())))
-    print(f"{len(digests)} digests in {Path(maven.DIGESTS).relative_to(Path.cwd())}")
+    java.DIGESTS.write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())))
+    print(f"{len(digests)} digests in {Path(java.DIGESTS).relative_to(Path.cwd())}")
 
 
 if __name__ == "__main__":

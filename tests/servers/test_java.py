@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tidegate.errors import ServerError
-from tidegate.servers import java as maven
+from tidegate.servers import java
 from tidegate.servers.java import find_jars, find_java, spark_jars
 
 SMALL = "org.slf4j:slf4j-api:2.0.17"  # has no dependencies
@@ -37,8 +37,8 @@ def test_two_at_once_share_one_whole_folder_and_the_next_reuses_it(cache, monkey
 
 
 def test_a_jar_with_another_digest_than_ours_is_refused(cache, tmp_path, monkeypatch):
-    monkeypatch.setattr(maven, "DIGESTS", tmp_path / "jars.sha256")
-    maven.DIGESTS.write_text(f"{0:064}  slf4j-api-2.0.17.jar\n")
+    monkeypatch.setattr(java, "DIGESTS", tmp_path / "jars.sha256")
+    java.DIGESTS.write_text(f"{0:064}  slf4j-api-2.0.17.jar\n")
     with pytest.raises(ServerError, match=rf"^slf4j-api-2\.0\.17\.jar of {SMALL} .* has 0{{64}}: .*SLF4J_LIBS"):
         find_jars(SMALL, "SLF4J_LIBS")
     assert not list(cache.iterdir())
