@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.units import TimeUnit
-from tidegate.readers.formats.csv.options import CsvOptions
-from tidegate.readers.formats.options import AvroOptions, ColumnOptions, RecordOptions
+from tidegate.readers.formats.options import AvroOptions, ColumnOptions, CsvOptions, RecordOptions
+from tidegate.readers.objects.partitions import GivenColumns
 from tidegate.readers.objects.values import Bucket, ObjectFormat
 
 FormatName: TypeAlias = Literal["parquet", "json", "avro", "orc", "csv", "text", "binaryFile"]
@@ -31,6 +31,11 @@ class Reading(NamedTuple):
     columns: tuple[str, ...] | None = None
     prefix: str = ""
     times: TimeColumn | None = None
+
+    @property
+    def given(self) -> GivenColumns | None:
+        """The columns by which formats without names of their own match; None: they are inferred."""
+        return None if self.columns is None else GivenColumns(self.columns, self.prefix)
 
 
 INFERRED = Reading()
@@ -72,9 +77,9 @@ def _parquet(options: ColumnOptions, store: Bucket, reading: Reading) -> ObjectF
 
 
 def _orc(options: ColumnOptions, store: Bucket, reading: Reading) -> ObjectFormat:
-    from tidegate.readers.formats.orc.format import OrcFormat
+    from tidegate.readers.formats.orc import OrcFormat
 
-    return OrcFormat(store, **_of_columns(options, reading))
+    return OrcFormat(store, **_of_columns(options, reading), columns=reading.given)
 
 
 def _avro(options: AvroOptions, store: Bucket, reading: Reading) -> ObjectFormat:
@@ -90,14 +95,13 @@ def _json(options: RecordOptions, store: Bucket, reading: Reading) -> ObjectForm
 
 
 def _csv(options: CsvOptions, store: Bucket, reading: Reading) -> ObjectFormat:
-    from tidegate.readers.formats.csv.columns import GivenColumns
-    from tidegate.readers.formats.csv.format import CsvFormat
+    from tidegate.readers.formats.csv import CsvFormat
 
     return CsvFormat(
         store,
         **_of_records(options, reading),
         dialect=options.csv_dialect,
-        columns=None if reading.columns is None else GivenColumns(reading.columns, reading.prefix),
+        columns=reading.given,
         enforce_schema=options.enforce_schema,
         infer_schema=options.infer_schema,
     )

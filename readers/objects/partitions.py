@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote
@@ -54,6 +55,19 @@ def partition_texts(key: str, prefix: str) -> dict[str, str | None]:
         elif texts:
             break
     return dict(reversed(texts))
+
+
+@dataclass(frozen=True, slots=True)
+class GivenColumns:
+    """The columns of the user's schema, in its order; folders below the prefix name others, which no object has."""
+
+    names: tuple[str, ...]
+    prefix: str = ""
+
+    def of(self, key: str) -> tuple[str, ...]:
+        """Return the columns in the data of an object."""
+        folders = [name.lower() for name in partition_texts(key, self.prefix)]
+        return tuple(name for name in self.names if name.lower() not in folders)
 
 
 def partition_fields(folders: Iterable[dict[str, str | None]], *, typed: bool) -> list[pa.Field]:

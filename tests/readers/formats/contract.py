@@ -224,7 +224,7 @@ CASES = {
         Case(
             "orc",
             orc_file,
-            ways=({"orc.format": _LARGE, "typed_format": _SMALL},),
+            ways=({"orc": {**_LARGE, "BLOCK_BYTES": 50}, "typed_format": _SMALL},),
             typed=True,
             nested=True,
             dotted_names=True,
@@ -268,7 +268,7 @@ CASES = {
             _csv,
             lines=True,
             options={"header": True, "infer_schema": True},
-            ways=({"csv.format": {"BLOCK_BYTES": 50}},),
+            ways=({"csv": {"BLOCK_BYTES": 50}},),
             lone_columns=False,
             bad=_csv(_TEXTS, 0),
             corrupt=_NO_GZIP,

@@ -12,7 +12,7 @@ import pytest
 from tests.readers.formats.files import orc_file, parquet
 from tests.support.objects.lab import GONE, InMemory, chunk, held, read
 from tidegate.errors import ObjectGoneError
-from tidegate.readers.formats.orc.format import OrcFormat
+from tidegate.readers.formats.orc import OrcFormat
 from tidegate.readers.formats.parquet.format import ParquetFormat
 from tidegate.readers.formats.typed_format import TypedFormat
 from tidegate.readers.objects.values import SMALL_BYTES, TimeRange
@@ -68,12 +68,11 @@ def test_only_the_leaf_of_a_struct_is_fetched_for_its_times() -> None:
     assert sum(end - start for start, end in store.asked) < obj.size / 10
 
 
-def test_a_group_too_large_to_be_held_is_fetched_bit_by_bit(large) -> None:
-    made_of, content = large
+def test_a_group_too_large_to_be_held_is_fetched_bit_by_bit() -> None:
+    content = parquet(TABLE, ROWS // 4, use_dictionary=False, compression="none")
     store, obj = InMemory(content), held(content)
-    streamed = {"STREAMED_BYTES": 3 << 20} if made_of is ParquetFormat else {}
-    with mock.patch.multiple(made_of.__module__, HELD_BYTES=1 << 20, **streamed):
-        rows = read(made_of(store), obj, TABLE.schema)
+    with mock.patch.multiple(ParquetFormat.__module__, HELD_BYTES=1 << 20, STREAMED_BYTES=3 << 20):
+        rows = read(ParquetFormat(store), obj, TABLE.schema)
     assert rows.column("x").equals(TABLE.column("x"))
     assert max(end - start for start, end in store.asked) < 3 << 20  # a page of Parquet is read as a whole
 
@@ -82,7 +81,7 @@ def test_an_object_overwritten_while_it_is_read_is_gone(large) -> None:
     made_of, content = large
     store = InMemory(content)
     batches = made_of(store).read(chunk(store.listed()), TABLE.schema)
-    with mock.patch.multiple(made_of.__module__, HELD_BYTES=0):
+    with mock.patch.multiple(ParquetFormat.__module__, HELD_BYTES=0):
         next(batches)
         store.gone = True
         with pytest.raises(ObjectGoneError, match=f"^{GONE}$"):

@@ -19,11 +19,11 @@ from tidegate.errors import BadRecordError
 from tidegate.readers.event_time.range import EventTimeRange, RowTimes
 from tidegate.readers.formats.avro.format import AvroFormat
 from tidegate.readers.formats.bad_records import BadRecordPolicy
-from tidegate.readers.formats.csv.columns import GivenColumns
-from tidegate.readers.formats.csv.format import CsvFormat
+from tidegate.readers.formats.csv import CsvFormat
 from tidegate.readers.formats.json.format import JsonFormat
-from tidegate.readers.formats.orc.format import OrcFormat
+from tidegate.readers.formats.orc import OrcFormat
 from tidegate.readers.formats.parquet.format import ParquetFormat, ParquetObject
+from tidegate.readers.objects.partitions import GivenColumns
 from tidegate.readers.objects.values import TimeRange
 
 KINDS = [
