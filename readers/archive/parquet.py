@@ -15,9 +15,9 @@ from typing_extensions import override
 from tidegate.errors import CorruptDataError
 from tidegate.readers.archive.layout import ArchiveLayout, Group
 from tidegate.readers.archive.objects import FOOTER_KEY, ArchivedObject, parse_name
+from tidegate.readers.arrow.batch_sizes import BATCH_BYTES, MOST_ROWS
 from tidegate.readers.arrow.numpy_arrays import int64_values
-from tidegate.readers.formats.parquet.footer import column_ranges, row_bytes
-from tidegate.readers.formats.row_groups import BATCH_BYTES, MOST_ROWS
+from tidegate.readers.formats.parquet import column_ranges, row_bytes
 from tidegate.readers.objects.file import ObjectFile
 from tidegate.readers.objects.values import SMALL_BYTES, TAIL_BYTES
 from tidegate.readers.places.place import Place

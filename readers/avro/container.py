@@ -13,7 +13,7 @@ from __future__ import annotations
 import io
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -21,8 +21,8 @@ import fastavro
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.decompression import SizeLimit, about, decompress
-from tidegate.readers.formats.line_ranges import Fetch, fetched_ahead
-from tidegate.readers.formats.signatures import other_format
+from tidegate.readers.objects.file import Fetch, fetched_ahead
+from tidegate.readers.objects.signatures import other_format
 
 SYNC_BYTES = 16
 MAGIC = b"Obj\x01"
@@ -57,12 +57,14 @@ class AvroHeader(NamedTuple):
 
     schema: the schema of its records, as the writer's JSON value.
     end: the first byte after the header.
+    keys: what else the writer says of the file, by name.
     """
 
     schema: Any
     codec: str
     sync: bytes
     end: int
+    keys: Mapping[str, bytes]
 
 
 class AvroBlock(NamedTuple):
@@ -102,7 +104,7 @@ def read_header(fetch: Fetch, size: int) -> AvroHeader:
         raise CorruptDataError("its header has no schema") from None
     except RecursionError:
         raise CorruptDataError("the schema in its header is nested too deeply") from None
-    return AvroHeader(schema, codec, fields["sync"], head.tell())
+    return AvroHeader(schema, codec, fields["sync"], head.tell(), meta)
 
 
 def blocks_of(

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.arrow.batch_sizes import BATCH_BYTES, null_bytes, within_bounds
 from tidegate.readers.arrow.conform import batch_of, position_of
 from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.seen import TimeTally
@@ -20,15 +21,12 @@ from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy, ChunkRecords, OddRecord
 from tidegate.readers.formats.csv_records import ODD_QUOTES, CsvRecords, multi_line_records
 from tidegate.readers.formats.csv_values import converter_of, inferred_type
-from tidegate.readers.formats.line_objects import LineObject, line_times, survey_lines
-from tidegate.readers.formats.line_ranges import fetched_ahead
+from tidegate.readers.formats.lines import BLOCK_BYTES, SAMPLE_BYTES, LineObject, line_times, survey_lines
 from tidegate.readers.formats.options import COMMAS, CsvDialect
-from tidegate.readers.formats.row_groups import BATCH_BYTES, null_bytes, within_bounds
+from tidegate.readers.objects.file import fetched_ahead
 from tidegate.readers.objects.partitions import GivenColumns
 from tidegate.readers.objects.values import Bucket, Chunk, ChunkSurvey, ObjectFormat, S3Object, SetAside
 
-BLOCK_BYTES = 8 << 20
-SAMPLE_BYTES = 1 << 20
 HEADER_BYTES = 64 << 10  # the size of a request for a header
 
 _UNNAMED = re.compile("_c([0-9]{1,9})", re.IGNORECASE)

@@ -19,7 +19,7 @@ from pyarrow import csv as arrow_csv
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow import compute as pc
-from tidegate.readers.formats.line_ranges import LONGEST_LINE, LineBlock
+from tidegate.readers.formats.lines import LONGEST_LINE, LineBlock
 from tidegate.readers.formats.options import CsvDialect
 from tidegate.readers.plain_text import utf8
 

@@ -1,4 +1,4 @@
-"""The options that several formats share.  Their names are those of Spark's and Databricks' readers."""
+"""The options of formats, under the names of Spark's and Databricks' readers."""
 
 from __future__ import annotations
 
@@ -21,51 +21,6 @@ def _upper(value: Any) -> Any:
 
 Location: TypeAlias = Annotated[str, BeforeValidator(lambda value: check_location(str(value)))]
 MostBytes: TypeAlias = Annotated[int, BeforeValidator(parse_most_bytes)]
-
-
-class ColumnOptions(BaseModel):
-    """Options of formats whose rows have columns.
-
-    event_time_unit: the unit of an event-time column of numbers or text: ``s``, ``ms``, ``us`` or ``iso8601``.
-    """
-
-    event_time_unit: TimeUnit | None = None
-
-
-class RecordOptions(ColumnOptions):
-    """Options of formats whose records may be bad, because they are text.
-
-    mode: the policy for bad records, which cannot be read or do not fit: ``FAILFAST``, ``PERMISSIVE`` or
-        ``DROPMALFORMED``.  With ``PERMISSIVE``, a column ``_corrupt_record`` of the schema has their texts.
-    rescued_data_column: a column for values that the other columns lack or cannot hold, as JSON.
-    bad_records_path: a folder, or ``s3://bucket/prefix``.  Bad records are written there instead of being read.
-    """
-
-    mode: Annotated[Mode, BeforeValidator(_upper)] = "FAILFAST"
-    rescued_data_column: str | None = None
-    bad_records_path: Location | None = None
-
-    @model_validator(mode="after")
-    def _consistent_records(self) -> Self:
-        if self.bad_records_path is not None and "mode" in self.model_fields_set and self.mode != "DROPMALFORMED":
-            raise ValueError(f"badRecordsPath is set, which leaves bad records out, but mode is {self.mode!r}")
-        if self.rescued_data_column in (CORRUPT_COLUMN, METADATA.name):
-            raise ValueError(f"rescuedDataColumn is {self.rescued_data_column!r}, which is another column's name")
-        return self
-
-    @property
-    def bad_record_policy(self) -> BadRecordPolicy:
-        """The options as formats take them."""
-        return BadRecordPolicy(self.mode, self.rescued_data_column, self.bad_records_path)
-
-
-class AvroOptions(ColumnOptions):
-    """Options of Avro.
-
-    max_decompressed_bytes: the maximum size of a decompressed block of avro.
-    """
-
-    max_decompressed_bytes: MostBytes = DEFAULT_MOST_BYTES
 
 
 _TAB = "\\t"  # as it is written in Spark's options
@@ -101,9 +56,15 @@ Character: TypeAlias = Annotated[str, BeforeValidator(_character)]
 NoneOrCharacter: TypeAlias = Annotated[str, BeforeValidator(lambda value: "" if value == "" else _character(value))]
 
 
-class CsvOptions(RecordOptions):
-    r"""The options of CSV.
+class FormatOptions(BaseModel):
+    r"""The options of all formats; the registry says which format has which.
 
+    event_time_unit: the unit of an event-time column of numbers or text: ``s``, ``ms``, ``us`` or ``iso8601``.
+    mode: the policy for bad records, which cannot be read or do not fit: ``FAILFAST``, ``PERMISSIVE`` or
+        ``DROPMALFORMED``.  With ``PERMISSIVE``, a column ``_corrupt_record`` of the schema has their texts.
+    rescued_data_column: a column for values that the other columns lack or cannot hold, as JSON.
+    bad_records_path: a folder, or ``s3://bucket/prefix``.  Bad records are written there instead of being read.
+    max_decompressed_bytes: the maximum size of a decompressed block of avro.
     sep: the separator between two values; Spark also calls it ``delimiter``.  A tab may be written as ``\t``.
     quote: the quote around values that hold separators; empty: there are no quotes.
     escape: the character that makes a quote a part of a quoted value; the quote itself: quotes are doubled.
@@ -114,6 +75,11 @@ class CsvOptions(RecordOptions):
     null_value: a text that means null, besides an empty value.
     """
 
+    event_time_unit: TimeUnit | None = None
+    mode: Annotated[Mode, BeforeValidator(_upper)] = "FAILFAST"
+    rescued_data_column: str | None = None
+    bad_records_path: Location | None = None
+    max_decompressed_bytes: MostBytes = DEFAULT_MOST_BYTES
     sep: Character = ","
     quote: NoneOrCharacter = '"'
     escape: Character = "\\"
@@ -124,12 +90,25 @@ class CsvOptions(RecordOptions):
     null_value: str = ""
 
     @model_validator(mode="after")
+    def _consistent_records(self) -> Self:
+        if self.bad_records_path is not None and "mode" in self.model_fields_set and self.mode != "DROPMALFORMED":
+            raise ValueError(f"badRecordsPath is set, which leaves bad records out, but mode is {self.mode!r}")
+        if self.rescued_data_column in (CORRUPT_COLUMN, METADATA.name):
+            raise ValueError(f"rescuedDataColumn is {self.rescued_data_column!r}, which is another column's name")
+        return self
+
+    @model_validator(mode="after")
     def _consistent_csv(self) -> Self:
         if self.sep in {self.quote, self.escape}:
             raise ValueError("sep must differ from quote and escape")
         return self
 
     @property
+    def bad_record_policy(self) -> BadRecordPolicy:
+        """The options for bad records as formats take them."""
+        return BadRecordPolicy(self.mode, self.rescued_data_column, self.bad_records_path)
+
+    @property
     def csv_dialect(self) -> CsvDialect:
-        """The options as the format takes them."""
+        """The options of CSV's dialect as the format takes them."""
         return CsvDialect(**{field.name: getattr(self, field.name) for field in fields(CsvDialect)})

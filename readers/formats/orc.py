@@ -9,23 +9,22 @@ import functools
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as kinds
 from pyarrow import orc
 
 from tidegate.errors import CorruptDataError
+from tidegate.readers.arrow.batch_sizes import MOST_ROWS
 from tidegate.readers.arrow.calendars import gregorian
 from tidegate.readers.arrow.conform import retyped, spark_schema
-from tidegate.readers.formats.group_format import GroupedObject, GroupFormat
-from tidegate.readers.formats.line_ranges import Fetch
-from tidegate.readers.formats.row_groups import MOST_ROWS, RowGroup
-from tidegate.readers.formats.signatures import SIGNATURE_BYTES, other_format
-from tidegate.readers.objects.file import ObjectFile
+from tidegate.readers.formats.surveys import RowGroup
+from tidegate.readers.formats.typed import GroupedObject
+from tidegate.readers.objects.file import Fetch, ObjectFile
 from tidegate.readers.objects.partitions import GivenColumns
-from tidegate.readers.objects.values import SMALL_BYTES, TAIL_BYTES, S3Object
+from tidegate.readers.objects.signatures import SIGNATURE_BYTES, other_format
+from tidegate.readers.objects.values import SMALL_BYTES, TAIL_BYTES, Bucket, S3Object
 
 BLOCK_BYTES = 1 << 20  # pyarrow.orc asks for 128 KiB of a column at once, far less than a request should
 HELD_BLOCKS = 64
@@ -46,7 +45,7 @@ class OrcObject(GroupedObject):
         self._source = source
         footer = _message(_message(self._file.reader.serialized_file_tail()).get(_FOOTER, [b""])[0])
         self._stripes = _stripes(footer, size)
-        self.groups = [*self._stripes]
+        self.groups, self.size = [*self._stripes], size
         self._is_julian = footer.get(_CALENDAR) == [_JULIAN]
         if _ENCRYPTION in footer:
             raise CorruptDataError("some of its columns are encrypted")
@@ -81,46 +80,40 @@ class OrcObject(GroupedObject):
 
     def _as_spark(self, values: pa.Array, wanted: pa.DataType) -> pa.Array:
         values = values if values.type == wanted else retyped(values, wanted)
-        return gregorian(values, timestamps=False) if self._is_julian else values
+        return gregorian(values, kinds.is_date) if self._is_julian else values
 
 
-@dataclass(frozen=True)
-class OrcFormat(GroupFormat):
-    """Objects of Apache ORC; groups are stripes.  Timestamps have to be between the years 1678 and 2261.
+@contextmanager
+def opened_orc(
+    store: Bucket, obj: S3Object, *, whole: bool = False, columns: GivenColumns | None = None
+) -> Iterator[OrcObject]:
+    """Open an object; see OpenObject.
 
     columns: the columns of the user's schema, which name those of an object of Hive that has ``_col0`` and so on.
     """
+    failures: list[Exception] = []
+    given = None if columns is None else columns.of(obj.key)
+    start = 0 if whole else max(0, obj.size - TAIL_BYTES)
+    tail = store.fetch(obj, start, obj.size)
 
-    named: ClassVar[str] = "ORC"
-
-    columns: GivenColumns | None = None
-
-    @contextmanager
-    def opened(self, obj: S3Object, *, whole: bool = False) -> Iterator[OrcObject]:
-        """See TypedFormat.opened."""
-        failures: list[Exception] = []
-        given = None if self.columns is None else self.columns.of(obj.key)
-        start = 0 if whole else max(0, obj.size - TAIL_BYTES)
-        tail = self.store.fetch(obj, start, obj.size)
-
-        def fetch(begin: int, end: int) -> bytes:
-            try:
-                if begin >= start:
-                    return tail[begin - start : end - start]
-                return (whole_ranges if end - begin >= BLOCK_BYTES else blocks)(begin, end)
-            except Exception as problem:
-                failures.append(problem)
-                raise
-
-        whole_ranges: Fetch = functools.partial(self.store.fetch, obj)
-        blocks = _in_blocks(whole_ranges, start)
+    def fetch(begin: int, end: int) -> bytes:
         try:
-            with closing(ObjectFile(obj.size, fetch, SMALL_BYTES)) as source:
-                yield _opened(source, obj.size, given)
-        except (pa.ArrowException, OSError, UnicodeDecodeError):
-            if failures:  # the ORC library keeps only the text of an error of ``fetch``
-                raise failures[0] from None
+            if begin >= start:
+                return tail[begin - start : end - start]
+            return (whole_ranges if end - begin >= BLOCK_BYTES else blocks)(begin, end)
+        except Exception as problem:
+            failures.append(problem)
             raise
+
+    whole_ranges: Fetch = functools.partial(store.fetch, obj)
+    blocks = _in_blocks(whole_ranges, start)
+    try:
+        with closing(ObjectFile(obj.size, fetch, SMALL_BYTES)) as source:
+            yield _opened(source, obj.size, given)
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        if failures:  # the ORC library keeps only the text of an error of ``fetch``
+            raise failures[0] from None
+        raise
 
 
 def _opened(source: ObjectFile, size: int, given: Sequence[str] | None) -> OrcObject:

@@ -1,12 +1,27 @@
-"""An object as a file with random access."""
+"""The bytes of an object: as a file with random access, and in pieces that are fetched ahead."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeAlias, TypeVar
 
 THREADS = 4
+
+Fetch: TypeAlias = Callable[[int, int], bytes]
+"""Returns the bytes of an object from a start to an end, exclusive."""
+
+T = TypeVar("T")
+
+
+def fetched_ahead(pieces: Iterator[T]) -> Generator[T, None, None]:
+    """Yield the pieces, while a thread fetches the next one; a caller that stops early waits for the thread."""
+    with ThreadPoolExecutor(1, "tidegate-pieces") as thread:
+        coming = thread.submit(next, pieces, None)
+        while (piece := coming.result()) is not None:
+            coming = thread.submit(next, pieces, None)
+            yield piece
 
 
 class ObjectFile(io.RawIOBase):
@@ -18,7 +33,7 @@ class ObjectFile(io.RawIOBase):
     part_bytes: the maximum size of one request when ranges are fetched ahead.
     """
 
-    def __init__(self, size: int, fetch: Callable[[int, int], bytes], part_bytes: int) -> None:
+    def __init__(self, size: int, fetch: Fetch, part_bytes: int) -> None:
         super().__init__()
         self._size = size
         self._fetch = fetch

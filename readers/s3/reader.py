@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError
+from tidegate.readers.arrow.batch_sizes import ENOUGH_BYTES, merged
 from tidegate.readers.arrow.conform import position_of
-from tidegate.readers.arrow.merged_batches import ENOUGH_BYTES, merged
 from tidegate.readers.bad_record_files import BadRecordFiles, digest_of
 from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRows
 from tidegate.readers.event_time.range import RowTimes

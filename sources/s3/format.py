@@ -9,12 +9,12 @@ from pydantic.alias_generators import to_camel
 from typing_extensions import Self
 
 from tidegate.enumerators.s3.times.origin import ColumnTimes, Origin, parse_origin
+from tidegate.readers.formats.options import FormatOptions
 from tidegate.readers.formats.registry import (
     FORMATS,
     INFERRED,
     FormatFactory,
     FormatName,
-    FormatOptions,
     Reading,
     formats_with,
 )

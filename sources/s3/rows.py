@@ -14,7 +14,7 @@ from tidegate.alignment.durations import epoch_ms
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.event_time.range import EventTimeRange
-from tidegate.readers.formats.options import RecordOptions
+from tidegate.readers.formats.options import FormatOptions
 from tidegate.readers.objects.metadata import METADATA
 from tidegate.sources.s3.discovery import parse_time
 from tidegate.spark_private import to_arrow_schema
@@ -45,7 +45,7 @@ Columns: TypeAlias = Annotated[pa.Schema | tuple[str, ...], BeforeValidator(_col
 Moment: TypeAlias = Annotated[int, BeforeValidator(_moment)]
 
 
-class S3RowOptions(RecordOptions):
+class S3RowOptions(FormatOptions):
     """The rows and columns to read.
 
     columns: the names of inferred columns to read, or a schema.  Default: all columns of the first objects, fixed in

@@ -18,12 +18,15 @@ import orjson
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from tests.readers.formats.avro.files import avro, logical
-from tests.readers.formats.files import ORC_CODECS, orc_file, parquet
+from tests.readers.formats.files import ORC_CODECS, avro, logical, orc_file, parquet
 from tests.support.objects import arrow_tables
 from tests.support.objects.lab import InMemory
-from tidegate.readers.formats.binary.format import BINARY_FILE_SCHEMA
-from tidegate.readers.formats.registry import FORMATS, INFERRED, FormatOptions
+from tidegate.readers.formats.options import FormatOptions
+from tidegate.readers.formats.plain import BINARY_FILE_SCHEMA
+from tidegate.readers.formats.registry import FORMATS, INFERRED
+
+TO_CONTINUE = "; to continue, set mode to PERMISSIVE or DROPMALFORMED, or set badRecordsPath"
+"""The end of the sentence about a record that the default policy refuses."""
 
 NOON_US = 1_767_268_800_000_000  # 2026-01-01T12:00:00Z
 UTC_US = pa.timestamp("us", "UTC")
@@ -195,7 +198,7 @@ _PARQUET_OPTIONS = st.fixed_dictionaries(
 _ORC_OPTIONS = st.fixed_dictionaries({"compression": st.sampled_from(ORC_CODECS)})
 _SMALL = {"SMALL_BYTES": 100}
 _LARGE = {**_SMALL, "TAIL_BYTES": 40}
-_LARGE_PARQUET = {"parquet.format": _LARGE, "typed_format": _SMALL}
+_LARGE_PARQUET = {"parquet": _LARGE, "typed": _SMALL}
 _STREAMED = {"HELD_BYTES": 0, "LEAST_REQUEST": 32, "MOST_REQUEST": 64}
 _NO_GZIP = {"x.gz": b"no gzip at all"}
 _TEXTS = pa.table({"c": ["1", "x"]})
@@ -208,8 +211,8 @@ CASES = {
             parquet,
             ways=(
                 _LARGE_PARQUET,
-                {"parquet.format": _STREAMED},
-                {**_LARGE_PARQUET, "parquet.format": {**_LARGE, **_STREAMED}},
+                {"parquet": _STREAMED},
+                {**_LARGE_PARQUET, "parquet": {**_LARGE, **_STREAMED}},
             ),
             typed=True,
             nested=True,
@@ -224,7 +227,7 @@ CASES = {
         Case(
             "orc",
             orc_file,
-            ways=({"orc": {**_LARGE, "BLOCK_BYTES": 50}, "typed_format": _SMALL},),
+            ways=({"orc": {**_LARGE, "BLOCK_BYTES": 50}, "typed": _SMALL},),
             typed=True,
             nested=True,
             dotted_names=True,
@@ -241,9 +244,9 @@ CASES = {
             _avro,
             ways=(
                 {
-                    "avro.format": {"WHOLE_BYTES": 100, "REQUEST_BYTES": 64},
-                    "typed_format": _SMALL,
-                    "byte_surveys": {"WHOLE_BYTES": 100},
+                    "avro": {"WHOLE_BYTES": 100, "REQUEST_BYTES": 64},
+                    "typed": _SMALL,
+                    "surveys": {"WHOLE_BYTES": 100},
                 },
             ),
             typed=True,
@@ -257,7 +260,7 @@ CASES = {
             lines=True,
             any_case=False,
             inferred=pa.schema([("at", pa.string()), ("n", pa.int64()), ("s", pa.string())]),
-            ways=({"json.format": {"BLOCK_BYTES": 50}},),
+            ways=({"json": {"BLOCK_BYTES": 50}},),
             nested=True,
             dotted_names=True,
             bad=b'{"c":1}\n{"c":"x"}\n',
@@ -280,7 +283,7 @@ CASES = {
             rows=lambda count: pa.table({"value": pa.array([f"line {n}" for n in range(count)], pa.string())}),
             event_time=None,
             looked_at=False,
-            ways=({"text.format": {"BLOCK_BYTES": 10}},),
+            ways=({"plain": {"BLOCK_BYTES": 10}},),
             columns_chosen=False,
             corrupt=_NO_GZIP,
         ),

@@ -1,14 +1,27 @@
-"""Parquet and ORC objects of given tables."""
+"""Parquet, ORC and Avro objects of given tables and rows, and the formats that read them."""
 
 from __future__ import annotations
 
 import io
+from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
+from tidegate.readers.decompression import DEFAULT_MOST_BYTES
+from tidegate.readers.formats.avro import opened_avro
+from tidegate.readers.formats.orc import opened_orc
+from tidegate.readers.formats.parquet import opened_parquet
+from tidegate.readers.formats.typed import TypedFormat
+from tidegate.readers.objects.values import Bucket
+
+CODECS = ["null", "deflate", "snappy", "bzip2", "xz"]  # fastavro writes no zstandard here; tests read that from Spark
+MARKER = bytes(range(16))
+MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
 ORC_CODECS = ["uncompressed", "zlib", "snappy", "lz4", "zstd"]
 
 
@@ -26,3 +39,36 @@ def orc_file(table: pa.Table, stripe_rows: int | None = None, **options: Any) ->
         options |= {"stripe_size": 1, "batch_size": stripe_rows}
     orc.write_table(table, stream, **options)
     return stream.getvalue()
+
+
+def parquet_format(store: Bucket, *given: Any, **fields: Any) -> TypedFormat:
+    return TypedFormat(store, opened_parquet, "Parquet", *given, **fields)
+
+
+def orc_format(store: Bucket, *given: Any, **fields: Any) -> TypedFormat:
+    return TypedFormat(store, opened_orc, "ORC", *given, **fields)
+
+
+def avro_format(store: Bucket, *given: Any, most_bytes: int = DEFAULT_MOST_BYTES, **fields: Any) -> TypedFormat:
+    return TypedFormat(store, partial(opened_avro, most_bytes=most_bytes), "Avro", *given, **fields)
+
+
+def avro(rows, codec="null", sync_interval=16_000, **types) -> bytes:
+    """Return a file of rows with one field for each type."""
+    fields = [{"name": name, "type": kind} for name, kind in types.items()]
+    schema = {"type": "record", "name": "row", "namespace": "tests", "fields": fields}
+    stream = io.BytesIO()
+    fastavro.writer(stream, schema, rows, codec, sync_interval, sync_marker=MARKER)
+    return stream.getvalue()
+
+
+def timed(count: int, step: int = 1, **options) -> bytes:
+    return avro([{"n": n, "at": moment(n * step)} for n in range(count)], n="long", at=MILLIS, **options)
+
+
+def moment(ms: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=ms)
+
+
+def logical(kind, name, **more):
+    return {"type": kind, "logicalType": name, **more}

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.readers.formats.contract import CASES, UTC_US, Case, rows_of, time_columns
-from tests.readers.formats.refusals import TO_CONTINUE
+from tests.readers.formats.contract import CASES, TO_CONTINUE, UTC_US, Case, rows_of, time_columns
 from tests.support.objects.arrow_tables import arrays
 from tests.support.objects.lab import BOM, COMPRESSED, GONE, InMemory, chunk, read
 from tidegate.alignment.splits import SplitRange
@@ -23,12 +22,12 @@ from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.enumerators.s3.times.origin import ColumnTimes
 from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError, OptionError
+from tidegate.readers.arrow.batch_sizes import BATCH_BYTES
 from tidegate.readers.arrow.conform import conform
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.columns import times_ms
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.formats.registry import FORMATS
-from tidegate.readers.formats.row_groups import BATCH_BYTES
 from tidegate.readers.objects.values import ChunkSurvey, ObjectFormat, S3Object, TimeRange
 from tidegate.readers.s3.reader import S3SplitReader
 

@@ -1,20 +1,27 @@
-"""Damaged objects of the formats that Arrow does not read alone: the worst is an error that names the object."""
+"""Damaged objects: the worst is an error that names the object; and objects of Avro that would take too much memory."""
 
 from __future__ import annotations
 
 import functools
+import io
+import json
 import random
 import re
 from decimal import Decimal
+from unittest import mock
 
+import fastavro
 import pyarrow as pa
 import pytest
+from fastavro.read import LOGICAL_READERS
 
-from tests.readers.formats.avro.files import avro, logical
 from tests.readers.formats.contract import CASES, ROWS, rows_of
+from tests.readers.formats.files import CODECS, MARKER, avro, avro_format, logical, timed
 from tests.support.bytes.damage import bit, byte, gap, number, surplus, variable_number
-from tests.support.objects.lab import InMemory, held, read
-from tidegate.errors import BadRecordError, CorruptDataError, OptionError
+from tests.support.bytes.varints import varint
+from tests.support.objects.lab import InMemory, chunk, held, read
+from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, OptionError
+from tidegate.readers.avro import records as avro_records
 
 MUTANTS = 40
 
@@ -75,3 +82,177 @@ def test_a_damaged_object_is_read_or_refused_by_its_name(file_format: str) -> No
                 pass
     assert problems or file_format == "text"
     assert all("s3://data/x" in problem and not re.search(r"text \d", problem) for problem in problems)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_truncated_objects_are_corrupt_wherever_they_end(codec) -> None:
+    content = timed(40, codec=codec, sync_interval=20)
+    for end in range(1, len(content)):
+        part = content[:end]
+        made, obj = avro_format(InMemory(part)), held(part)
+        if part.endswith(MARKER):  # nothing shows that there were more blocks
+            assert made.survey(obj, "at")[0].rows < 40
+            continue
+        sentence = r"^s3://data/x cannot be read: (it ends|it does not begin|the block at byte \d+ is cut off$)"
+        with pytest.raises(CorruptDataError, match=sentence):
+            made.survey(obj, "at")
+        with pytest.raises(CorruptDataError, match=sentence):
+            read(made, obj, pa.schema([]))
+
+
+@pytest.mark.parametrize(
+    ("codec", "at", "sentence"),
+    [
+        ("null", -1, "the block at byte 227 does not end with the marker of the file"),
+        ("snappy", -17, "the block at byte 229 has a checksum that does not fit"),
+    ],
+)
+def test_a_block_proves_that_it_is_whole(codec, at, sentence) -> None:
+    content = bytearray(timed(3, codec=codec))
+    content[at] ^= 1
+    with pytest.raises(CorruptDataError, match=f"^s3://data/x cannot be read: {sentence}$"):
+        read(avro_format(InMemory(bytes(content))), held(bytes(content)), pa.schema([]))
+
+
+def _with_header(schema: object, codec: str = "null") -> bytes:
+    return _with_schema_text(json.dumps(schema).encode(), codec)
+
+
+def _with_schema_text(schema: bytes, codec: str = "null") -> bytes:
+    meta = {"avro.schema": schema, "avro.codec": codec.encode()}
+    header = io.BytesIO()
+    fastavro.schemaless_writer(header, {"type": "map", "values": "bytes"}, meta)
+    return b"Obj\x01" + header.getvalue() + MARKER + b"\x02\x02\x02" + MARKER
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b'{"a": 1}\n', "it does not begin as Avro does"),
+        (_with_header("long"), "it holds values of the type int64, not records"),
+        (_with_header("nothing"), "its schema is no Avro schema"),
+        (_with_schema_text(b"nothing"), "its header has no schema"),
+        (b"Obj\x01\x02" + varint(2**46), "it ends within its header, or that is broken"),
+        (b"Obj\x01\x02" + varint(2**64 - 2), "it ends within its header, or that is broken"),
+        (_with_schema_text(b"[" * 100_000), "the schema in its header is nested too deeply"),
+        (_with_header({"type": "record", "name": "r", "fields": 5}), "its schema is no Avro schema"),
+        (
+            _with_header({"type": "record", "name": "r", "fields": []}, "lzo"),
+            "its codec is 'lzo'; readable are null, deflate",
+        ),
+        (
+            _with_header({"type": "record", "name": "r", "fields": [{"name": "a", "type": ["null", "string"]}]}),
+            "its schema does not fit the block at byte ",
+        ),
+        (
+            _with_header({"type": "record", "name": "r", "fields": []}),
+            "the block at byte 96 holds more than its 1 records",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_reported(content, sentence) -> None:
+    with pytest.raises(CorruptDataError) as error:
+        avro_format(InMemory(content)).survey(held(content), "a")
+    assert str(error.value).startswith(f"s3://data/x cannot be read: {sentence}")
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_block_that_becomes_too_large_names_the_option(codec) -> None:
+    content = avro([{"b": bytes(1_000_000)}], codec, b="bytes")
+    obj, schema = held(content), pa.schema([("b", pa.binary())])
+    assert read(avro_format(InMemory(content), most_bytes=1_000_003), obj, schema).num_rows == 1
+    sentence = (
+        r"^s3://data/x cannot be read: the block at byte \d+ takes more than 1000002 bytes decompressed; if it is "
+        "sound, raise maxDecompressedBytes$"
+    )
+    too_small = avro_format(InMemory(content), most_bytes=1_000_002)
+    for ask in (lambda: too_small.survey(obj, "b"), lambda: read(too_small, obj, schema)):
+        with pytest.raises(CorruptDataError, match=sentence):
+            ask()
+
+
+def test_a_block_that_claims_more_bytes_than_there_are_is_not_fetched() -> None:
+    header = avro([], n="long")
+    content = header + b"\x02" + b"\xfe\xff\xff\xff\xff\x0f" + bytes(20 << 20)
+    store = InMemory(content)
+    with pytest.raises(CorruptDataError, match=f"the block at byte {len(header)} is cut off$"):
+        read(avro_format(store), held(content), pa.schema([]))
+
+
+def test_values_without_bytes_are_no_way_to_claim_memory() -> None:
+    nothing = {
+        "type": "array",
+        "items": {"type": "record", "name": "nothing", "fields": [{"name": "n", "type": "null"}]},
+    }
+    for items in ({"type": "array", "items": "null"}, nothing):
+        empty = avro([{"a": []}], a=items)
+        assert read(avro_format(InMemory(empty)), held(empty), pa.schema([])).num_rows == 1
+        claimed = avro([{"a": [None if items is not nothing else {"n": None}] * 9}], a=items)
+        with pytest.raises(CorruptDataError, match="its schema does not fit the block at byte"):
+            read(avro_format(InMemory(claimed)), held(claimed), pa.schema([]))
+
+
+def _record(name: str, **types: object) -> dict[str, object]:
+    return {"type": "record", "name": name, "fields": [{"name": field, "type": kind} for field, kind in types.items()]}
+
+
+def test_rows_without_bytes_are_no_way_to_claim_time() -> None:
+    types = {"a": "null", "b": _record("nothing", c="null")}
+    few = avro([{"a": None, "b": {"c": None}}] * 40_000, **types)
+    assert read(avro_format(InMemory(few)), held(few), pa.schema([])).num_rows == 40_000
+    claimed = avro([], **types) + (varint(2000) + b"\0" + MARKER) * 2000 + varint(2**41) + b"\0" + MARKER
+    made, obj = avro_format(InMemory(claimed), most_bytes=20_000_000), held(claimed)
+    sentence = r"what comes up to the block at byte \d+ takes more than 20000000 bytes decoded; if it is sound, raise "
+    for ask in (lambda: made.survey(obj, "a"), lambda: read(made, obj, pa.schema([]))):
+        with pytest.raises(CorruptDataError, match=f"^s3://data/x cannot be read: {sentence}maxDecompressedBytes$"):
+            ask()
+
+
+@pytest.mark.parametrize("sign", [b"\x00", b"\xff"])
+def test_a_decimal_with_more_digits_than_any_is_no_way_to_claim_time(sign, monkeypatch) -> None:
+    library, lengths = LOGICAL_READERS["bytes-decimal"], []
+
+    def counted(data, *schemas):
+        lengths.append(len(data))  # the time for a decimal grows with the square of its length
+        return library(data, *schemas)
+
+    monkeypatch.setitem(LOGICAL_READERS, "bytes-decimal", counted)
+    kind = logical("bytes", "decimal", precision=5, scale=2)
+    schema = pa.schema([("d", pa.decimal128(5, 2))])
+    long = avro([{"d": sign * 10_000 + b"\xfe"}, {"d": b""}], d=kind)
+    expected = Decimal(int.from_bytes(sign + b"\xfe", "big", signed=True)).scaleb(-2)
+    assert read(avro_format(InMemory(long)), held(long), schema).to_pylist() == [{"d": expected}, {"d": Decimal(0)}]
+    huge = avro([{"d": b"\x01" + sign * 10_000}], d=kind)
+    with pytest.raises(CorruptDataError, match=r"^s3://data/x cannot be read: its schema does not fit the block at"):
+        read(avro_format(InMemory(huge)), held(huge), schema)
+    assert max(lengths) < 100
+
+
+def test_a_batch_of_rows_that_arrow_makes_large_has_few_of_them() -> None:
+    content = avro([{"f": None}] * 100, f=["null", {"type": "fixed", "name": "f", "size": 1 << 20}])
+    made, obj = avro_format(InMemory(content)), held(content)
+    schema = pa.schema([("f", pa.binary(1 << 20))])
+    batches = [*made.read(chunk(obj), schema)]
+    assert sum(batch.num_rows for batch in batches) == 100
+    assert max(batch.nbytes for batch in batches) < 32 << 20
+    with pytest.raises(CorruptDataError, match=r"a row of the block at byte .* bytes decoded"):
+        read(avro_format(InMemory(content), most_bytes=1 << 20), obj, schema)
+
+
+@pytest.mark.parametrize("call", ["fastavro.schemaless_reader", "pa.array"])
+def test_too_little_memory_is_no_damage(call) -> None:
+    content = avro([{"n": 1}], n="int")
+    made, obj = avro_format(InMemory(content)), held(content)
+    schema = made.infer([obj])
+    library, _, name = call.partition(".")
+    of_records = mock.MagicMock(wraps=getattr(avro_records, library), **{f"{name}.side_effect": MemoryError})
+    for class_name in ("ArrowInvalid", "ArrowTypeError"):
+        setattr(of_records, class_name, getattr(pa, class_name))
+    sentence = (
+        r"^s3://data/x cannot be read: the block at byte \d+ takes more memory to decode than this process may have"
+    )
+    with (
+        mock.patch.object(avro_records, library, of_records),
+        pytest.raises(ConnectorError, match=sentence + r"; raise spark.executor.pyspark.memory"),
+    ):
+        read(made, obj, schema)

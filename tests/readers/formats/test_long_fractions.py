@@ -10,7 +10,7 @@ from tidegate.errors import BadRecordError
 from tidegate.readers.arrow.conform import conform
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv_values import converter_of
-from tidegate.readers.formats.json.format import JsonFormat
+from tidegate.readers.formats.json import JsonFormat
 
 KIND = pa.decimal128(10, 2)
 NOTHING = Decimal("0.00")

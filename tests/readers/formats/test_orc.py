@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tests.readers.formats.files import orc_file
+from tests.readers.formats.files import orc_file, orc_format
 from tests.support.objects.lab import InMemory, held, read
 from tidegate.errors import CorruptDataError
-from tidegate.readers.formats.orc import OrcFormat
-from tidegate.readers.formats.registry import FORMATS, FormatOptions, Reading
+from tidegate.readers.formats.options import FormatOptions
+from tidegate.readers.formats.registry import FORMATS, Reading
 from tidegate.readers.objects.values import ChunkSurvey, TimeRange
 
 
@@ -17,7 +17,7 @@ from tidegate.readers.objects.values import ChunkSurvey, TimeRange
 @pytest.mark.parametrize("pair", [(-1, 1), (-999_999, -2), (-1_000_000, -999_999), (-1_000_001, -1), (0, 999_998)])
 def test_times_before_1970_are_rounded_down_as_those_of_the_rows_are(kind, pair) -> None:
     store = InMemory(orc_file(pa.table({"at": pa.array(pair, kind)})))
-    (piece,) = OrcFormat(store).survey(store.listed(), "at")
+    (piece,) = orc_format(store).survey(store.listed(), "at")
     assert piece.times == TimeRange(pair[0] // 10**6, pair[1] // 10**6)
 
 
@@ -43,7 +43,7 @@ def test_timestamps_are_those_that_spark_reads_in_utc(spark, jvm_zone, tmp_path,
     content = path.read_bytes()
     jvm_zone("UTC")
     rows = spark.read.orc(str(path)).toArrow().to_pylist()
-    made, obj = OrcFormat(InMemory(content)), held(content)
+    made, obj = orc_format(InMemory(content)), held(content)
     assert read(made, obj, made.infer([obj])).to_pylist() == rows
     times = [int(row["at"].timestamp() * 1000 + 0.5) for row in rows]
     assert made.survey(obj, "at") == [ChunkSurvey(0, obj.size, 10, TimeRange(min(times), max(times)))]
@@ -53,10 +53,10 @@ def test_times_beyond_nanoseconds_are_reported_and_do_not_hinder_other_columns(s
     spark.sql("select 1 id, timestamp'9999-12-31' until").write.orc(str(tmp_path / "x"))
     (path,) = (tmp_path / "x").glob("*.orc")
     content = path.read_bytes()
-    made, obj = OrcFormat(InMemory(content)), held(content)
+    made, obj = orc_format(InMemory(content)), held(content)
     assert read(made, obj, pa.schema([("id", pa.int32())])).to_pylist() == [{"id": 1}]
     for look in (lambda: read(made, obj, made.infer([obj])), lambda: made.survey(obj, "until")):
-        with pytest.raises(CorruptDataError, match=r"^s3://data/x is no ORC that can be read: .* out of range"):
+        with pytest.raises(CorruptDataError, match=r"^s3://data/x cannot be read as ORC: .* out of range"):
             look()
 
 
@@ -76,7 +76,7 @@ def test_an_object_of_an_acid_table_is_refused() -> None:
     row = pa.array([{"id": 1}])
     names = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction")
     content = orc_file(pa.table({**{name: [0] for name in names}, "row": row}))
-    made, obj = OrcFormat(InMemory(content)), held(content)
+    made, obj = orc_format(InMemory(content)), held(content)
     for look in (lambda: made.infer([obj]), lambda: read(made, obj, pa.schema([("id", pa.int64())]))):
         with pytest.raises(CorruptDataError, match=r"^s3://data/x cannot be read: it belongs to an ACID table of Hive"):
             look()

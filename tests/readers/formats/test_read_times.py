@@ -11,18 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.readers.formats.avro.files import avro, logical
-from tests.readers.formats.contract import CASES
-from tests.readers.formats.refusals import TO_CONTINUE
+from tests.readers.formats.contract import CASES, TO_CONTINUE
+from tests.readers.formats.files import avro, avro_format, logical, orc_format, parquet_format
 from tests.support.objects.lab import Memory, chunk
 from tidegate.errors import BadRecordError
 from tidegate.readers.event_time.range import EventTimeRange, RowTimes
-from tidegate.readers.formats.avro.format import AvroFormat
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv import CsvFormat
-from tidegate.readers.formats.json.format import JsonFormat
-from tidegate.readers.formats.orc import OrcFormat
-from tidegate.readers.formats.parquet.format import ParquetFormat, ParquetObject
+from tidegate.readers.formats.json import JsonFormat
+from tidegate.readers.formats.parquet import ParquetObject
 from tidegate.readers.objects.partitions import GivenColumns
 from tidegate.readers.objects.values import TimeRange
 
@@ -129,7 +126,7 @@ def test_a_survey_has_the_times_of_rows_whose_types_are_others_than_those_that_a
     schema = pa.schema([("at", wanted)])
     times = RowTimes(EventTimeRange(0, None), "at" if sibling is None else "at.t", unit, parsed=("iso8601", "s"))
     memory = Memory(file_of(suffix, values, sibling), f"x.{suffix}")
-    made = {"parquet": ParquetFormat, "orc": OrcFormat, "avro": AvroFormat}[suffix](
+    made = {"parquet": parquet_format, "orc": orc_format, "avro": avro_format}[suffix](
         memory, unit, read_times=times.column_of(schema)
     )
     try:
@@ -141,7 +138,7 @@ def test_a_survey_has_the_times_of_rows_whose_types_are_others_than_those_that_a
         surveyed_and_read(made, memory, times, schema)
 
 
-@pytest.mark.parametrize(("suffix", "made"), [("parquet", ParquetFormat), ("orc", OrcFormat), ("avro", AvroFormat)])
+@pytest.mark.parametrize(("suffix", "made"), [("parquet", parquet_format), ("orc", orc_format), ("avro", avro_format)])
 def test_a_value_of_another_type_ends_the_query_before_it_is_read(suffix, made):
     schema = pa.schema([("at", pa.int64())])
     memory = Memory(file_of(suffix, pa.array(["soon"]), None), f"x.{suffix}")
@@ -160,7 +157,7 @@ def test_where_types_differ_and_every_value_fits_statistics_tell_the_times():
     memory = Memory(file_of("parquet", values, None), "x.parquet")
     times = RowTimes(EventTimeRange(0, None), "at").column_of(schema)
     with mock.patch.object(ParquetObject, "_decoded", side_effect=AssertionError("it was read")):
-        (survey,) = ParquetFormat(memory, read_times=times).survey(memory.object, "at")
+        (survey,) = parquet_format(memory, read_times=times).survey(memory.object, "at")
     assert survey.times == (NOON, NOON)
 
 

@@ -9,11 +9,11 @@ from datetime import timedelta
 import pytest
 from botocore.credentials import Credentials
 
+from tests.readers.formats.files import parquet_format
 from tests.support.certificates import Authority
 from tests.support.objects.faulty_server import faulty, through
 from tests.support.objects.stored import BODY, put
 from tidegate.errors import ConnectorError, DeadlineError, ObjectGoneError
-from tidegate.readers.formats.parquet.format import ParquetFormat
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.retry import Deadline
 from tidegate.readers.s3 import store as object_store
@@ -123,7 +123,7 @@ def test_a_file_of_the_connection_that_is_missing_is_no_fault_of_the_object(name
     monkeypatch.setenv(name, str(tmp_path / "none"))
     monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/reader")
     config = S3ConnectionConfig(endpoint, "us-east-1", anonymous=name == "AWS_CA_BUNDLE", deadline_s=0.3)
-    made = ParquetFormat(ObjectStore(config, "data"))
+    made = parquet_format(ObjectStore(config, "data"))
     obj = S3Object("x", 100, "", 0)
     # ignoreCorruptFiles would skip a CorruptDataError.
     with pytest.raises(ConnectorError, match=r"^cannot read s3://data/x: .*No such file"):

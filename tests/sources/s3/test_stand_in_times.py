@@ -7,8 +7,7 @@ from contextlib import closing
 import pyarrow as pa
 import pytest
 
-from tests.readers.formats.avro.files import avro
-from tests.readers.formats.files import orc_file, parquet
+from tests.readers.formats.files import avro, orc_file, parquet
 from tests.support.streams import HOUR, NOON
 from tidegate import S3Source
 from tidegate.alignment.splits import SplitRange

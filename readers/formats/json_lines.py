@@ -14,10 +14,11 @@ import pyarrow as pa
 from pyarrow import json as arrow_json
 
 from tidegate.errors import BadRecordError
+from tidegate.readers.arrow.batch_sizes import BATCH_BYTES, null_bytes, within_bounds
 from tidegate.readers.arrow.conform import batch_of, with_leaves
 from tidegate.readers.arrow.text_values import LONG_FRACTION, timestamps
 from tidegate.readers.formats.bad_records import ChunkRecords, OddRecord
-from tidegate.readers.formats.json.values import (
+from tidegate.readers.formats.json_values import (
     MalformedError,
     MisfitError,
     binary_of,
@@ -25,8 +26,7 @@ from tidegate.readers.formats.json.values import (
     json_text,
     record_converter,
 )
-from tidegate.readers.formats.line_ranges import LineBlock, lines_of
-from tidegate.readers.formats.row_groups import BATCH_BYTES, null_bytes, within_bounds
+from tidegate.readers.formats.lines import LineBlock, lines_of
 
 _CAREFUL_BYTES = 64 << 10
 

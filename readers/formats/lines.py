@@ -1,4 +1,4 @@
-r"""Reads the lines of an object: the lines of a range of its bytes, or those of its decompressed content.
+r"""Objects that consist of lines, plain or compressed: JSON, CSV and text are read over one cutter of lines.
 
 A line belongs to the range that holds its first byte (Hadoop: LineRecordReader).  So ranges that cover an object
 without gaps give each line once.  Lines end with ``\n`` or ``\r\n``.  The last line may end with the object.  A byte
@@ -8,27 +8,34 @@ order mark is no part of the first line.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from tidegate.errors import CorruptDataError
-from tidegate.readers.objects.file import ObjectFile
+from tidegate.errors import ConnectorError, CorruptDataError, OptionError
+from tidegate.readers.arrow import compute as pc
+from tidegate.readers.event_time.columns import times_ms
+from tidegate.readers.event_time.units import TimeUnit
+from tidegate.readers.formats.surveys import Look, byte_surveys
+from tidegate.readers.objects.file import Fetch, ObjectFile, fetched_ahead
+from tidegate.readers.objects.signatures import other_encoding, other_format
+from tidegate.readers.objects.values import Bucket, Chunk, ChunkSurvey, S3Object
 
-Fetch: TypeAlias = Callable[[int, int], bytes]
-"""Returns the bytes of an object from a start to an end, exclusive."""
-
-T = TypeVar("T")
-
+BLOCK_BYTES = 8 << 20
+SAMPLE_BYTES = 1 << 20
 LONGEST_LINE = 256 * 2**20
+ROW_BYTES = 256  # the assumed size of a line, if none is read
+ROW_BYTES_COMPRESSED = 32
+_NUMBER = "^[+-]?[0-9]+([.][0-9]*)?([eE][+-]?[0-9]+)?$"
 _LOOK_AHEAD = 16 * 1024  # most last lines end within these bytes after the range; that spares a second request
 _BLANK = b" \t\r\n"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _COMPRESSIONS = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 _UNREADABLE = (".snappy", ".deflate", ".xz")
+_LARGE_WINDOW = "requires too much memory"  # a message of the zstd library, whose windows have at most 128 MiB
 
 
 class LineBlock(NamedTuple):
@@ -109,13 +116,84 @@ def stream_blocks(name: str, pieces: Iterable[bytes], offset: int = 0) -> Iterat
         yield _block(offset, b"".join(unfinished))
 
 
-def fetched_ahead(blocks: Iterator[T]) -> Generator[T, None, None]:
-    """Yield the blocks, while a thread fetches the next one; a caller that stops early waits for the thread."""
-    with ThreadPoolExecutor(1, "tidegate-lines") as thread:
-        coming = thread.submit(next, blocks, None)
-        while (block := coming.result()) is not None:
-            coming = thread.submit(next, blocks, None)
+@dataclass(frozen=True, slots=True)
+class LineObject:
+    """An object that consists of lines.
+
+    A plain one is cut into chunks at any byte; a line belongs to the chunk that holds its first byte.  A compressed one
+    (by its suffix: .gz, .zst, .bz2, .lz4) is one chunk.
+    """
+
+    store: Bucket
+    obj: S3Object
+
+    @property
+    def name(self) -> str:
+        """Its name in errors."""
+        return self.store.address(self.obj.key)
+
+    @property
+    def codec(self) -> str | None:
+        """Arrow's name of its codec, see compression_of; None: it is not compressed."""
+        return compression_of(self.name)
+
+    def fetch(self, start: int, end: int) -> bytes:
+        """Return the bytes of a range.  Raises CorruptDataError if they begin as something else than text in UTF-8."""
+        data = self.store.fetch(self.obj, start, end)
+        if start == 0 and self.codec is None:
+            _require_text(self.name, data)
+        return data
+
+    def blocks(self, start: int, end: int, block_bytes: int) -> Iterator[LineBlock]:
+        """Yield the lines that begin in a range, about ``block_bytes`` at a time; all lines if it is compressed."""
+        if self.codec is not None:
+            return stream_blocks(self.name, self.pieces(block_bytes))
+        return range_blocks(self.name, self.fetch, self.obj.size, start, end, block_bytes=block_bytes)
+
+    def chunk_blocks(self, chunk: Chunk, block_bytes: int) -> Iterator[LineBlock]:
+        """Yield the blocks of a chunk; the next one is fetched meanwhile if there are several."""
+        blocks = self.blocks(chunk.start, chunk.end, block_bytes)
+        return fetched_ahead(blocks) if chunk.end - chunk.start > block_bytes else blocks
+
+    def sampled_blocks(self) -> Iterator[LineBlock]:
+        """Yield the lines of the first MiB; a compressed object is streamed a little beyond it."""
+        for block in self.blocks(0, min(SAMPLE_BYTES, self.obj.size), SAMPLE_BYTES):
             yield block
+            if block.offset + len(block.data) >= SAMPLE_BYTES:
+                return
+
+    def pieces(self, block_bytes: int) -> Iterator[bytes]:
+        """Yield its decompressed content, at most ``block_bytes`` at a time."""
+        codec = self.codec
+        if codec is not None:
+            yield from decompressed(self.name, self.fetch, self.obj.size, codec, block_bytes=block_bytes)
+            return
+        for start in range(0, self.obj.size, block_bytes):
+            yield self.fetch(start, min(start + block_bytes, self.obj.size))
+
+
+def survey_lines(item: LineObject, look: Look | None, chunk_bytes: int, *, splits: bool = True) -> list[ChunkSurvey]:
+    """Survey an object of lines; see ``byte_surveys``.  It is not cut if it is compressed, or unless it ``splits``."""
+    row_bytes = ROW_BYTES_COMPRESSED if item.codec else ROW_BYTES
+    return byte_surveys(item.obj.size, chunk_bytes, look, row_bytes=row_bytes, splits=splits and item.codec is None)
+
+
+def hold_numbers(texts: pa.Array) -> bool:
+    """Return whether a text is a number."""
+    return bool(pc.any(pc.match_substring_regex(texts, _NUMBER)).as_py())
+
+
+def line_times(values: pa.Array, unit: TimeUnit | None, column: str, address: str) -> pa.Int64Array:
+    """Return the times of texts, or of numbers, in ms since the epoch; null for a value that is none.
+
+    Raises OptionError if a text is a number, and there is no unit.
+    """
+    if unit is None and hold_numbers(values):
+        raise OptionError(
+            f"the event-time column {column!r} of {address} holds numbers, so eventTimeUnit must say what they count: "
+            "s, ms or us"
+        )
+    return times_ms(values, unit or "iso8601")
 
 
 def lines_of(block: LineBlock) -> Iterator[tuple[int, bytes]]:
@@ -146,17 +224,26 @@ def decompressed(name: str, fetch: Fetch, size: int, codec: str, *, block_bytes:
     """Yield the decompressed content of an object, ``block_bytes`` at a time.
 
     The object may have several gzip members or frames.  A request is for at most ``block_bytes``.  Raises
-    CorruptDataError for data that cannot be decompressed; errors of ``fetch`` pass.
+    CorruptDataError for data that cannot be decompressed, or is no text, and ConnectorError for a zstd window beyond
+    128 MiB; errors of ``fetch`` pass.
     """
     whole = io.BufferedReader(ObjectFile(size, fetch, block_bytes), block_bytes)
+    is_first = True
     with pa.PythonFile(whole, "r") as raw, pa.CompressedInputStream(raw, codec) as text:
         while True:
             try:
                 piece = text.read(block_bytes)
             except OSError as error:
+                if _LARGE_WINDOW in str(error):
+                    raise ConnectorError(
+                        f"{name}: its zstd window is larger than 128 MiB; compress it with a smaller one (--long=27)"
+                    ) from None
                 raise CorruptDataError(f"{name}: cannot decompress it by {codec}: {error}") from None
             if not piece:
                 return
+            if is_first:
+                _require_text(name, piece)
+                is_first = False
             yield piece
 
 
@@ -164,3 +251,13 @@ def _block(offset: int, data: bytes) -> LineBlock:
     if offset == 0 and data.startswith(_BYTE_ORDER_MARK):
         return LineBlock(len(_BYTE_ORDER_MARK), data[len(_BYTE_ORDER_MARK) :])
     return LineBlock(offset, data)
+
+
+def _require_text(name: str, head: bytes) -> None:
+    if other := other_format(head):
+        raise CorruptDataError(f"{name} holds no lines{other}")
+    if encoding := other_encoding(head):
+        raise CorruptDataError(
+            f"{name} is text in {encoding} by its byte order mark, and only UTF-8 is read: read it as binaryFile, and "
+            "decode the content"
+        )

@@ -1,22 +1,57 @@
-"""Surveys objects that are cut at any byte: those that consist of lines, and those of Avro."""
+"""Cuts objects into chunks, with the event times of their rows: at groups of rows, or at any byte."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tidegate.readers.event_time.seen import TimeTally
-from tidegate.readers.objects.values import ChunkSurvey
+from tidegate.readers.objects.values import ChunkSurvey, TimeRange
 
+CHUNK_BYTES = 64 << 20
 WHOLE_BYTES = 256 << 10  # chunks up to this size are read as a whole
 PROBE_BYTES = 64 << 10
 
 Look: TypeAlias = Callable[[TimeTally, int, int], None]
 """Adds the rows that begin in a range of an object to a tally, with their bytes."""
 
+GroupTimes: TypeAlias = tuple[TimeRange | None, int]
+"""The range of event times of a group of rows, and the number of its rows without a time."""
 
-def surveys(
+
+class RowGroup(NamedTuple):
+    """A group of rows that is read as a whole: Parquet's row group, or ORC's stripe.
+
+    number: its index among all groups of the object, also those without rows.
+    """
+
+    number: int
+    start: int
+    rows: int
+
+
+def group_surveys(
+    groups: Sequence[RowGroup], times: Sequence[GroupTimes], size: int, chunk_bytes: int
+) -> list[ChunkSurvey]:
+    """Merge successive groups of an object into chunks of at most ``chunk_bytes``; a larger group is a chunk."""
+    ends = [*(group.start for group in groups), size][1:]
+    surveys: list[ChunkSurvey] = []
+    for group, end, (span, untimed) in zip(groups, ends, times, strict=True):
+        last = surveys[-1] if surveys else None
+        # Row groups that start at the same byte cannot be in different chunks.
+        if last is not None and (end - last.start <= chunk_bytes or group.start == last.start):
+            spans = [part for part in (last.times, span) if part is not None]
+            merged = (
+                TimeRange(min(part.min_ms for part in spans), max(part.max_ms for part in spans)) if spans else None
+            )
+            surveys[-1] = ChunkSurvey(last.start, end, last.rows + group.rows, merged, last.rows_without_time + untimed)
+        else:
+            surveys.append(ChunkSurvey(group.start if surveys else 0, end, group.rows, span, untimed))
+    return surveys
+
+
+def byte_surveys(
     size: int, chunk_bytes: int, look: Look | None, *, row_bytes: int, splits: bool = True
 ) -> list[ChunkSurvey]:
     """Cut an object into even chunks of at most ``chunk_bytes``, or into one chunk.

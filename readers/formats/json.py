@@ -10,28 +10,47 @@ import pyarrow as pa
 
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.conform import MOST_DIGITS
+from tidegate.readers.event_time.range import TimeColumn
 from tidegate.readers.event_time.seen import TimeTally
 from tidegate.readers.event_time.units import TimeUnit
-from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, BadRecordPolicy, ChunkRecords, Mode, refused
-from tidegate.readers.formats.json.lines import JsonLines
-from tidegate.readers.formats.json.values import MalformedError, Real, Whole, json_object
-from tidegate.readers.formats.line_objects import LineObject, RecordFormat, hold_numbers, line_times, survey_lines
-from tidegate.readers.formats.line_ranges import LineBlock, fetched_ahead, lines_of
-from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, SetAside
+from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, FAIL, BadRecordPolicy, ChunkRecords, Mode, refused
+from tidegate.readers.formats.json_lines import JsonLines
+from tidegate.readers.formats.json_values import MalformedError, Real, Whole, json_object
+from tidegate.readers.formats.lines import (
+    BLOCK_BYTES,
+    LineBlock,
+    LineObject,
+    hold_numbers,
+    line_times,
+    lines_of,
+    survey_lines,
+)
+from tidegate.readers.objects.values import Bucket, Chunk, ChunkSurvey, ObjectFormat, S3Object, SetAside
 
-BLOCK_BYTES = 8 << 20
-SAMPLE_BYTES = 1 << 20
 INT64_DIGITS = 19  # a number with so many digits may be larger than an int64
 LARGEST_EXACT = 2**53  # a double holds every integer up to it
 _REST = pa.field("\0rest", pa.string())
 
 
 @dataclass(frozen=True, slots=True)
-class JsonFormat(RecordFormat):
+class JsonFormat(ObjectFormat):
     r"""Reads JSON lines (https://jsonlines.org) in UTF-8, plain or compressed.
 
+    unit: the unit of event times; None: they are texts in ISO 8601.
+    chunk_bytes: the maximum size of a chunk, at least 1.
+    bad_records: the policy for lines that cannot be read, or whose values do not fit.
+    read_times: the event-time column as it is read, if rows are selected by it; None: rows are not selected.  A survey
+        then has the times of the rows that ``read`` yields.
+
     Lines end with ``\n`` or ``\r\n``.  Blank lines are skipped, and every other line should be a whole JSON object.
+    Memory holds some 16 MiB of text, or the longest line if that is longer; it has at most 256 MiB.
     """
+
+    store: Bucket
+    unit: TimeUnit | None = None
+    chunk_bytes: int = 64 << 20
+    bad_records: BadRecordPolicy = FAIL
+    read_times: TimeColumn | None = None
 
     def infer(self, samples: Sequence[S3Object]) -> pa.Schema:
         """Return the columns of the first MiB of every sample, with types that Spark has.
@@ -45,7 +64,7 @@ class JsonFormat(RecordFormat):
         policy = self.bad_records
         for sample in samples:
             item = LineObject(self.store, sample)
-            for block in item.blocks(0, min(SAMPLE_BYTES, sample.size), SAMPLE_BYTES):
+            for block in item.sampled_blocks():
                 for offset, line in lines_of(block):
                     try:
                         shape.add(json_object(line))
@@ -54,8 +73,6 @@ class JsonFormat(RecordFormat):
                             raise refused(f"{item.name}: the line at byte {offset} {problem}") from None
                         if policy.keeps_corrupt:
                             shape.add({CORRUPT_COLUMN: ""})
-                if block.offset + len(block.data) >= SAMPLE_BYTES:
-                    break  # a compressed object is streamed beyond the sample
         return pa.schema(shape.fields())
 
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
@@ -123,10 +140,7 @@ class JsonFormat(RecordFormat):
         """
         records = ChunkRecords(self.bad_records, self.store.address(chunk.key), schema, set_aside)
         lines = _lines_into(records.data_schema, surplus=records.rescues)
-        blocks = LineObject(self.store, chunk.source).blocks(chunk.start, chunk.end, BLOCK_BYTES)
-        if chunk.end - chunk.start > BLOCK_BYTES:
-            blocks = fetched_ahead(blocks)
-        for block in blocks:
+        for block in LineObject(self.store, chunk.source).chunk_blocks(chunk, BLOCK_BYTES):
             yield from lines.batches(records, block)
 
     def read_together(self, chunks: Sequence[Chunk], schema: pa.Schema) -> list[pa.RecordBatch] | None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tests.support.objects.lab import Memory, read_all
 from tidegate.readers.formats.bad_records import FAIL, ChunkRecords
-from tidegate.readers.formats.json.format import JsonFormat
+from tidegate.readers.formats.json import JsonFormat
 
 INNER = pa.struct([("x", pa.string()), ("y", pa.list_(pa.struct([("z", pa.int64())])))])
 SCHEMA = pa.schema(
@@ -48,6 +48,8 @@ BAD = [
     b'{"whole":1,}',
     b"{whole:1}",
     b"{'whole':1}",
+    b'{"text":"\\\'x\\\'"}',
+    b'{"real":+INF}',
     b'{"whole":01}',
     b'{"whole":1}\r{"whole":2}',
     b'{"surplus":"\xff"}',

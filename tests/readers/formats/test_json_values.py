@@ -1,4 +1,6 @@
-"""Values of JSON, read at once and line by line, compared with Spark's reader."""
+"""Values of JSON, compared with Spark's reader."""
+
+from __future__ import annotations
 
 import json
 import math
@@ -9,12 +11,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.readers.formats.json.texts import INNER, read_text, records_of
-from tests.readers.formats.refusals import TO_CONTINUE
+from tests.readers.formats.contract import TO_CONTINUE
+from tests.readers.formats.json_texts import INNER, read_text, records_of
 from tidegate.errors import BadRecordError, OptionError
-from tidegate.readers.formats.json import lines
-from tidegate.readers.formats.json.lines import JsonLines
-from tidegate.readers.formats.line_ranges import LineBlock
+from tidegate.readers.formats import json_lines as lines
+from tidegate.readers.formats.json_lines import JsonLines
+from tidegate.readers.formats.lines import LineBlock
 
 
 @pytest.mark.parametrize(

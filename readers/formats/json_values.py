@@ -63,6 +63,8 @@ def json_object(line: bytes) -> dict[str, Any]:
         raise MalformedError(f"{clause}: {error.msg} at its character {error.pos}") from None
     except RecursionError:
         raise MalformedError(_TOO_DEEP) from None
+    if isinstance(node, list):
+        raise MalformedError(f"{clause} but an array: write each value in a line of its own")
     if not isinstance(node, dict):
         raise MalformedError(clause)
     _require_shallow(line, node)

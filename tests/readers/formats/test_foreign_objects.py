@@ -1,0 +1,180 @@
+"""Objects that are something else than their format and their name say."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import zipfile
+
+import cramjam
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from tests.readers.formats.contract import CASES, ROWS, rows_of
+from tests.readers.formats.files import parquet
+from tests.support.objects.lab import InMemory, held, read
+from tidegate.errors import ConnectorError, CorruptDataError
+from tidegate.readers.formats.options import FormatOptions
+from tidegate.readers.formats.registry import FORMATS, INFERRED
+from tidegate.readers.objects.signatures import other_format
+from tidegate.readers.objects.values import Chunk
+
+SPARKS_AVRO = "org.apache.spark.sql.avro.AvroFileFormat"
+VALUE = pa.schema([("value", pa.string())])
+NAMED = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro"}
+
+
+@pytest.mark.parametrize("written", NAMED)
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro", "json", "csv", "text"])
+def test_an_object_of_another_format_is_named_whatever_is_done_with_bad_records(file_format, written):
+    if file_format == written:
+        return
+    content = CASES[written].write(rows_of(60), 20)
+    store, factory = InMemory(content), FORMATS[file_format]
+    obj = store.listed()
+    made = factory.create(FormatOptions(mode="DROPMALFORMED"), store, INFERRED)
+    columns = pa.schema([("value", pa.string())]) if file_format == "text" else ROWS
+    looks = [lambda: made.survey(obj, "at"), lambda: [*made.read(Chunk(*obj, 0, obj.size, 1, None, None), columns)]]
+    if file_format == "text":  # it has the same column always, and no times
+        del looks[0]
+    else:
+        looks.append(lambda: made.infer([obj]))
+    for look in looks:
+        with pytest.raises(
+            CorruptDataError, match=f"; it begins as {NAMED[written]} does: set fileFormat to {written}"
+        ):
+            look()
+
+
+@pytest.mark.parametrize("text", [b"PAR1,PAR2\n1,2\n", b"ORC\n", b"ORC1\tORC2\r\n", b"", b"Obj"])
+def test_lines_may_begin_with_the_letters_of_a_signature(text):
+    assert not other_format(text)
+
+
+def _zipped(text: bytes) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("x", text)
+    return stream.getvalue()
+
+
+COMPRESSED = {
+    "gzip": gzip.compress, "zstd": lambda text: bytes(cramjam.zstd.compress(text)), "bzip2": bz2.compress,
+    "zip": _zipped, "xz": lzma.compress, "lz4": lambda text: bytes(cramjam.lz4.compress(text)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro", "json", "csv", "text"])
+def test_an_object_whose_name_does_not_say_that_it_is_compressed_is_refused_by_the_codec(file_format, codec):
+    case = CASES[file_format]
+    store = InMemory(COMPRESSED[codec](case.write(case.rows(60), 20)))
+    made = FORMATS[file_format].create(FormatOptions(mode="DROPMALFORMED"), store, INFERRED)
+    with pytest.raises(CorruptDataError, match=f"^s3://data/x .*; it begins as {codec} does: only text is read"):
+        read(made, store.listed(), case.rows(1).schema)
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("file_format", ["json", "csv", "text"])
+def test_text_in_another_encoding_is_refused_by_its_name(file_format, encoding, compress):
+    key = "x.gz" if compress is gzip.compress else "x"
+    store = InMemory(**{key: compress('\ufeff{"value":"1"}\n'.encode(encoding))})
+    made = FORMATS[file_format].create(FormatOptions(mode="DROPMALFORMED"), store, INFERRED)
+    with pytest.raises(CorruptDataError, match=f"^s3://data/{key} is text in {encoding[:6].upper()} by its byte order"):
+        read(made, store.listed(key), VALUE)
+
+
+def test_a_zstd_window_that_is_too_large_is_named_and_no_reason_to_skip_the_object():
+    content = bytes.fromhex("28B52FFD00A8490000") + b'{"a": 1}\n'
+    store = InMemory(**{"x.zst": content})
+    made = FORMATS["json"].create(FormatOptions(), store, INFERRED)
+    with pytest.raises(ConnectorError, match=r"^s3://data/x.zst: its zstd window is larger than 128 MiB"):
+        read(made, store.listed("x.zst"), pa.schema([("a", pa.int64())]))
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_a_warning_names_an_object_that_has_none_of_the_columns(file_format, caplog):
+    store = InMemory(CASES[file_format].write(rows_of(8), 4))
+    made = FORMATS[file_format].create(FormatOptions(), store, INFERRED)
+    assert read(made, store.listed(), VALUE).to_pylist() == [{"value": None}] * 8
+    assert read(made, store.listed(), pa.schema([*VALUE, ("n", pa.int64())])).num_rows == 8
+    assert read(made, store.listed(), pa.schema([])).num_rows == 8
+    assert caplog.messages == ["s3://data/x has none of the columns value: its rows are null"]
+
+
+OLD = """
+    select id, date'0001-01-01' day, array(named_struct('day', date'1000-01-01')) days, date'1582-10-04' last,
+        timestamp'0001-01-01 00:00:00.5' at, map('k', timestamp'1582-10-04 23:59:59.999999') times,
+        timestamp_ntz'0001-01-01 00:00:00' ntz, date'2024-02-29' today, cast(null as date) none
+    from range(3)
+"""
+WRITTEN = {
+    "parquet": ("parquet", {"datetimeRebaseModeInWrite": "LEGACY", "outputTimestampType": "TIMESTAMP_MICROS"}),
+    "int96": ("parquet", {"int96RebaseModeInWrite": "LEGACY", "outputTimestampType": "INT96"}),
+    "avro": (SPARKS_AVRO, {"datetimeRebaseModeInWrite": "LEGACY"}),
+}
+
+
+@pytest.fixture
+def old_calendar(spark, tmp_path):
+    """Return the function that writes rows as Spark did before version 3."""
+
+    def write(way: str, sql: str, **more: str) -> bytes:
+        source, options = WRITTEN[way]
+        room = "avro" if way == "avro" else "parquet"
+        confs = {f"spark.sql.{room}.{name}": value for name, value in options.items()} | more
+        before = {name: spark.conf.get(name) for name in confs}
+        for name, value in confs.items():
+            spark.conf.set(name, value)
+        spark.sql(sql).coalesce(1).write.format(source).save(str(tmp_path / way))
+        for name, value in before.items():
+            spark.conf.set(name, value)
+        (path,) = (tmp_path / way).glob("part-*")
+        return path.read_bytes()
+
+    return write
+
+
+@pytest.mark.parametrize("way", WRITTEN)
+def test_old_dates_and_times_that_spark_wrote_in_the_julian_calendar_are_read_as_spark_reads_them(
+    spark, tmp_path, old_calendar, way
+):
+    # In an object with INT96, dates have a key of their own, which this one lacks.
+    content = old_calendar(way, OLD.replace("date'0", "date'2").replace("date'1", "date'2") if way == "int96" else OLD)
+    name = "avro" if way == "avro" else "parquet"
+    made, obj = CASES[name].made(InMemory(content)), held(content)
+    theirs = spark.read.format(WRITTEN[way][0]).load(str(tmp_path / way))
+    schema = made.infer([obj])
+    assert from_arrow_schema(schema) == theirs.schema
+    rows = read(made, obj, schema).to_pylist()
+    assert rows == theirs.toArrow().to_pylist()
+    (first, *_) = made.survey(obj, "at")
+    assert first.times.min_ms == first.times.max_ms == -62_135_596_799_500
+
+
+def test_old_times_of_another_zone_are_refused_and_never_shifted(old_calendar):
+    zone = {"spark.sql.session.timeZone": "Europe/Berlin"}
+    content = old_calendar("parquet", "select 1 id, timestamp'1700-01-01 00:00:00' at", **zone)
+    made, obj = CASES["parquet"].made(InMemory(content)), held(content)
+    with pytest.raises(CorruptDataError, match=r"^s3://data/x cannot be read: it has timestamps before 1900, .*Berlin"):
+        read(made, obj, made.infer([obj]))
+    assert read(made, obj, pa.schema([("id", pa.int32())])).to_pylist() == [{"id": 1}]
+
+
+def test_values_since_1900_are_read_of_any_zone_and_without_a_key_none_is_turned():
+    table = pa.table({"at": pa.array([-1, 5], pa.timestamp("us", "UTC")), "day": pa.array([-200_000, 5], pa.date32())})
+    keys = {"org.apache.spark.version": "3.5.0", "org.apache.spark.timeZone": "Asia/Tokyo"}
+    for legacy, day in (({}, -200_000), ({"org.apache.spark.legacyDateTime": ""}, -200_009)):
+        stream = io.BytesIO()
+        pq.write_table(table.replace_schema_metadata({**keys, **legacy}), stream)
+        made, obj = CASES["parquet"].made(InMemory(stream.getvalue())), held(stream.getvalue())
+        rows = read(made, obj, table.schema.remove_metadata())
+        assert rows.column("at").equals(table.column("at"))
+        assert rows.column("day").cast(pa.int32()).to_pylist() == [day, 5]
+    content = parquet(table)
+    assert read(CASES["parquet"].made(InMemory(content)), held(content), table.schema).equals(table)
