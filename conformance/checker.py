@@ -2,30 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
-from tidegate.conformance.errors import (
-    ConformanceError,
-    NotApplicableError,
-    SkippedError,
-    UndiscoveredError,
-    WaitedError,
-)
-from tidegate.conformance.harness import HarnessFactory, name_of
-from tidegate.conformance.lab import trial as trials
+from tidegate.conformance.harness import ConformanceError, HarnessFactory, SkippedError, WaitedError
+from tidegate.conformance.lab import processes
 from tidegate.conformance.lab.explain import told
 from tidegate.conformance.lab.lab import PATIENCE_S, Lab
-from tidegate.conformance.lab.trial import Trial
-from tidegate.conformance.rules import Rule, Tier, rule_named, rules_of
-from tidegate.conformance.verdicts import Report, Status, Verdict, in_order
-from tidegate.errors import OptionError
+from tidegate.conformance.lab.processes import Trial
+from tidegate.conformance.rules import Rule, Tier, rules_of
 
-SHORT_PATIENCE_S = PATIENCE_S / 10
-"""How long a rule waits for an event after another rule has waited in vain: most wait for the same."""
+if TYPE_CHECKING:
+    import pytest
 
-_DEADLINES_S = {Tier.CONTRACT: 60.0, Tier.STATEFUL: 300.0, Tier.SPARK: 240.0, Tier.FAULTS: 240.0}
+_DEADLINES_S = {Tier.CONTRACT: 60.0, Tier.SPARK: 240.0, Tier.FAULTS: 240.0}
+
+
+class Status(Enum):
+    """The status of a rule after its check."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict on one rule.
+
+    text: why it is not PASSED; empty if it is.
+    story: what was done, step by step.
+    waited: whether an event that must come did not come in time.
+    """
+
+    rule: Rule
+    status: Status
+    text: str = ""
+    story: tuple[str, ...] = ()
+    seconds: float = 0.0
+    waited: bool = False
+
+    def explained(self) -> str:
+        """Return a full explanation."""
+        story = "\n".join(f"  {number}. {step}" for number, step in enumerate(self.story, 1))
+        parts = (
+            f"{self.rule.id} {self.rule.title}: {self.status.value}",
+            self.text,
+            story and f"What was done:\n{story}",
+            f"The rule: {self.rule.text}",
+            f"To check it alone: --rule {self.rule.id}, or check_connector(..., only=[{self.rule.id!r}])",
+        )
+        return "\n\n".join(part for part in parts if part)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The verdicts about a connector."""
+
+    connector: str
+    verdicts: list[Verdict] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return iter(self.verdicts)
+
+    @property
+    def failures(self) -> list[Verdict]:
+        """The verdicts that need attention."""
+        return [verdict for verdict in self.verdicts if verdict.status is Status.FAILED]
+
+    @property
+    def conforms(self) -> bool:
+        """Whether every rule that was checked holds, and one at least."""
+        return not self.failures and any(verdict.status is Status.PASSED for verdict in self.verdicts)
+
+    def __str__(self) -> str:
+        counts = [sum(verdict.status is status for verdict in self.verdicts) for status in Status]
+        ends = [f"{count} {status.value}" for count, status in zip(counts, Status, strict=True) if count]
+        return f"{self.connector} {'conforms' if self.conforms else 'does not conform'}: {', '.join(ends)}"
+
+    def raise_for_failures(self) -> None:
+        """Raise ConformanceError, with all failures explained, unless the connector conforms."""
+        if not self.conforms:
+            raise ConformanceError("\n\n\n".join([str(self), *(verdict.explained() for verdict in self.failures)]))
 
 
 def check_connector(
@@ -33,100 +94,101 @@ def check_connector(
     *,
     tiers: Iterable[Tier] = Tier,
     only: Iterable[str] = (),
-    exempt: Mapping[str, str] | None = None,
+    patience_s: float = PATIENCE_S,
     on_verdict: Callable[[Verdict], object] = lambda _: None,
 ) -> Report:
     """Check a connector by the rules of some tiers, and return the report.
 
-    harness: creates a harness; called for every rule, and many times for a stateful one.
+    harness: creates a harness; called for every rule, and many times for WHOLE-1.
     only: ids of the rules to check; none: all of the tiers.
-    exempt: rules that are known to fail, by id, with the reason; one that passes is a failure then.
+    patience_s: how long a rule waits for an event that must come, such as a row that was written.  After one has waited
+        in vain, the others wait for a tenth of it: most wait for the same.  Longer where the machine is overloaded.
     on_verdict: called with each verdict at once; those of quick rules come first.
 
-    Raises OptionError for an unknown rule, for an exemption without a reason, and if there is nothing to check.
-    Failures of the connector raise nothing: see ``Report.raise_for_failures``.
+    Raises OptionError for an unknown rule, and if there is nothing to check.  Failures of the connector raise nothing:
+    see ``Report.raise_for_failures``.
     """
-    exempt = checked_exemptions(exempt or {})
-    verdicts: list[Verdict] = []
-    patience_s = PATIENCE_S
+    report = Report(_name_of(harness))
     for rule in rules_of(tiers, only):
-        verdict = judge(rule, harness, exempt=exempt.get(rule.id), patience_s=patience_s)
-        patience_s = SHORT_PATIENCE_S if verdict.waited else patience_s
+        has_waited = any(verdict.waited for verdict in report)
+        verdict = judge(rule, harness, patience_s=patience_s / 10 if has_waited else patience_s)
         on_verdict(verdict)
-        verdicts.append(verdict)
-    return Report(verdicts[-1].connector, in_order(verdicts))
-
-
-def checked_exemptions(exempt: Mapping[str, str]) -> dict[str, str]:
-    """Return the exemptions.  Raises OptionError for an unknown rule, and for an empty reason."""
-    for name, reason in exempt.items():
-        if not reason.strip():
-            raise OptionError(f"{rule_named(name).id} is exempt without a reason")
-        rule_named(name)
-    return dict(exempt)
+        report.verdicts.append(verdict)
+    return report
 
 
 def judge(
-    checked: Rule,
-    harness: HarnessFactory,
-    *,
-    exempt: str | None = None,
-    patience_s: float = PATIENCE_S,
-    deadline_s: float | None = None,
+    rule: Rule, harness: HarnessFactory, *, patience_s: float = PATIENCE_S, deadline_s: float | None = None
 ) -> Verdict:
     """Test one rule in a thread of its own, and return the verdict.
 
-    exempt: why it is known to fail; None: it is not exempt.
-    deadline_s: after it the thread is abandoned, and the rule is HUNG; None: the deadline of its tier.
+    deadline_s: after it the thread is abandoned, and the rule has failed; None: the deadline of its tier.
     """
-    trial = Trial(checked.id, lambda: Lab(harness, patience_s), partial(_test, checked))
-    verdict = _tested(checked, trial, deadline_s or _DEADLINES_S[checked.tier])
-    verdict = replace(verdict, connector=verdict.connector or _name_of(harness))
-    if exempt is None or verdict.here_only:
-        return verdict
-    if verdict.status in {Status.PASSED, Status.SKIPPED}:
-        outcome = "it holds" if verdict.status is Status.PASSED else f"it does not apply, for {verdict.text}"
-        text = f"it is exempt because {exempt!r}, but {outcome}: remove the exemption"
-        return replace(verdict, status=Status.STALE, text=text)
-    return replace(verdict, status=Status.EXEMPT, text=f"{exempt}\n{verdict.text}")
 
+    def test(lab: Lab) -> None:
+        lab.skip_without(rule.needs)
+        rule.test(lab)
 
-def _test(checked: Rule, lab: Lab) -> None:
-    lab.skip_without(checked.needs)
-    checked.test(lab)
-
-
-def _tested(checked: Rule, trial: Trial, deadline_s: float) -> Verdict:
-    hung = trial.hung(deadline_s)
-    seconds = deadline_s if hung is not None else trial.seconds
-    lab = trial.lab
-    if hung is not None:
-        status, text = Status.HUNG, hung
-    elif isinstance(trial.error, KeyboardInterrupt):
-        raise trial.error
-    elif isinstance(trial.error, SkippedError):
-        status, text = Status.SKIPPED, str(trial.error)
-    elif trial.error is not None:
-        status, text = Status.FAILED, told(trial.error, __file__, trials.__file__)
-    elif unseen := [what for what in checked.witness if lab is None or what not in lab.seen]:
-        status, text = Status.NOT_EXERCISED, f"nothing was tested: {' and '.join(unseen)} was never observed"
-    else:
-        status, text = Status.PASSED, ""
-    raised = status is Status.FAILED and not isinstance(trial.error, ConformanceError)
-    here_only = status is Status.SKIPPED and not isinstance(trial.error, NotApplicableError)
-    waited, undiscovered = isinstance(trial.error, WaitedError), isinstance(trial.error, UndiscoveredError)
-    verdict = Verdict(checked, status, text, (), seconds, "", raised, waited, undiscovered, here_only=here_only)
-    if lab is None:
-        return verdict
-    return replace(
-        verdict,
-        story=tuple(lab.story),
-        connector=name_of(lab.harness),
-        opted_out=lab.harness.abilities.opted_out,
-    )
+    trial = Trial(rule.id, lambda: Lab(harness, patience_s), test)
+    hung, lab, error = trial.hung(deadline_s or _DEADLINES_S[rule.tier]), trial.lab, trial.error
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    status, text = Status.FAILED, hung or ""
+    if hung is None and isinstance(error, SkippedError):
+        status, text = Status.SKIPPED, str(error)
+    elif hung is None and error is not None:
+        text = told(error, __file__, processes.__file__)
+    elif hung is None and (unseen := [what for what in rule.witness if lab is None or what not in lab.seen]):
+        text = f"nothing was tested: {' and '.join(unseen)} was never observed"
+    elif hung is None:
+        status = Status.PASSED
+    story = () if lab is None else tuple(lab.story)
+    return Verdict(rule, status, text, story, trial.seconds, waited=isinstance(error, WaitedError))
 
 
 def _name_of(harness: HarnessFactory) -> str:
     while isinstance(harness, partial):
         harness = harness.func
-    return getattr(harness, "__name__", type(harness).__name__)
+    return getattr(harness, "name", "") or getattr(harness, "__name__", type(harness).__name__)
+
+
+class ConnectorSuite:
+    """The kit as a class of tests for pytest: one test for each rule.  The author of a connector writes only this.
+
+        class TestOutbox(ConnectorSuite):
+            @pytest.fixture
+            def harness(self, database):
+                return partial(OutboxHarness, database)
+
+    tiers: of the rules that are tested; ``pytest -m "conformance(tier='contract')"`` selects some of them.
+    patience_s: as in ``check_connector``.
+    """
+
+    tiers: ClassVar[Iterable[Tier]] = tuple(Tier)
+    patience_s: ClassVar[float] = PATIENCE_S
+
+    @final
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Make a test of each rule."""
+        if metafunc.function.__name__ == "test_conforms":
+            metafunc.parametrize("rule", [_parameter(rule) for rule in rules_of(self.tiers)])
+
+    @final
+    def test_conforms(self, rule: Rule, harness: HarnessFactory) -> None:
+        """Test one rule."""
+        import pytest
+
+        verdict = judge(rule, harness, patience_s=self.patience_s)
+        if verdict.waited:
+            type(self).patience_s = min(self.patience_s, PATIENCE_S / 10)
+        if verdict.status is Status.SKIPPED:
+            pytest.skip(verdict.text)  # its text names what the connector lacks
+        if verdict.status is Status.FAILED:
+            pytest.fail(verdict.explained(), pytrace=False)
+
+
+def _parameter(rule: Rule) -> Any:
+    import pytest
+
+    mark = pytest.mark.conformance(rule=rule.id, tier=rule.tier.name.lower())
+    return pytest.param(rule, id=f"{rule.id} {rule.title}", marks=mark)

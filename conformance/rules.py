@@ -1,52 +1,48 @@
-"""The rules as data: each with its test, its purpose, and hints for a failure.
+"""The rules: plain functions, each with its text as its docstring.
 
-The documentation, the report, the command line and the table of mutants are made from them.
+The report, the command line and docs/conformance-rules.md are made from them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from configparser import ConfigParser
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 from importlib import import_module
-from pathlib import Path
+from inspect import getdoc
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from tidegate.conformance.abilities import Ability
+from tidegate.conformance.harness import Ability
+from tidegate.conformance.lab.lab import Lab
 from tidegate.errors import OptionError, did_you_mean
 
-if TYPE_CHECKING:
-    from tidegate.conformance.lab.lab import Lab
-
-
 AREAS = {
+    "LIFE": "constructors, closing, messages and secrets",
     "SPLIT": "discovery of splits",
     "READ": "rows of ranges",
     "STATE": "restarts and snapshots",
     "TIME": "watermark and event time",
     "ALIGN": "splits kept together in event time",
-    "LIFE": "constructors, closing, messages and secrets",
     "WHOLE": "random lives of a query",
     "SPARK": "as Spark runs it",
     "FAULT": "while the other side fails",
 }
-"""The areas of rules, in the order in which they are shown."""
+"""The areas of rules, in the order in which they are checked and shown.
+
+Leaks come first: with one, the other rules would end for lack of files, and name no leak.
+"""
 
 
 class Tier(Enum):
     """The means by which a rule is checked, from the quickest to the slowest."""
 
     CONTRACT = "the enumerator and the reader alone, in this process and in another one"
-    STATEFUL = "whole lives of a query, made up by Hypothesis, on a clock of their own"
     SPARK = "real queries"
     FAULTS = "a side that fails while it is read"
 
 
-Test: TypeAlias = Callable[["Lab"], None]
-_TEXTS = Path(__file__).with_name("rules.ini")
+Test: TypeAlias = Callable[[Lab], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +50,17 @@ class Rule:
     """A rule that a connector keeps.
 
     id: stable: area and number; the number of a dropped rule stays unused.
-    look_at: hints for a failure, most likely first.
-    test: looks at one connector in a lab; raises ConformanceError.
+    test: looks at one connector in a lab; raises ConformanceError.  Its docstring has a title, the reason, and where to
+        look when it fails.
     needs: abilities; without one it is skipped.
     witness: events that must have been seen, or nothing was tested (Beam: "completed vacuously").
-    waits: whether it waits for rows, which a broken connector never finds; rules that do not wait come first.
     """
 
     id: str
-    title: str
-    tier: Tier
-    purpose: str
-    tested: str
-    passes: str
-    look_at: tuple[str, ...]
     test: Test
+    tier: Tier = Tier.CONTRACT
     needs: frozenset[Ability] = frozenset()
     witness: tuple[str, ...] = ()
-    waits: bool = True
 
     @property
     def area(self) -> str:
@@ -79,70 +68,47 @@ class Rule:
         return self.id.partition("-")[0]
 
     @property
-    def order(self) -> tuple[int, int]:
-        """The order in which rules are shown: by area and number."""
-        return list(AREAS).index(self.area), int(self.id.partition("-")[2])
+    def title(self) -> str:
+        """The rule in a few words."""
+        return (getdoc(self.test) or "").partition("\n")[0].rstrip(".")
 
     @property
-    def turn(self) -> tuple[int, bool, bool, tuple[int, int]]:
-        """The order in which rules are checked: quick ones first, and then those about what a connector leaves open.
+    def text(self) -> str:
+        """Why the rule is there, when it holds, and where to look when it fails."""
+        return (getdoc(self.test) or "").partition("\n")[2].strip()
 
-        With such a leak, the other rules would end for lack of files, and name no leak.
-        """
-        return list(Tier).index(self.tier), self.waits, self.area != "LIFE", self.order
+    @property
+    def turn(self) -> tuple[int, int, int]:
+        """The order in which rules are checked: by tier, area and number."""
+        return list(Tier).index(self.tier), list(AREAS).index(self.area), int(self.id.partition("-")[2])
 
 
 _RULES: dict[str, Rule] = {}
 
 
 def rule(
-    name: str,
-    *,
-    tier: Tier = Tier.CONTRACT,
-    needs: Iterable[Ability] = (),
-    witness: Iterable[str] = (),
-    waits: bool = True,
+    name: str, *, tier: Tier = Tier.CONTRACT, needs: Iterable[Ability] = (), witness: Iterable[str] = ()
 ) -> Callable[[Test], Test]:
-    """Declare a function as the test of a rule, whose text is in ``rules.ini``.  Raises KeyError if it has none."""
+    """Declare a function as a rule."""
 
     def add(test: Test) -> Test:
-        text = {key: " ".join(value.split()) for key, value in _texts()[name].items()}
-        _RULES[name] = Rule(
-            name,
-            text["title"],
-            tier,
-            text["purpose"],
-            text["tested"],
-            text["passes"],
-            tuple(_texts()[name]["look at"].strip().splitlines()),
-            test,
-            frozenset(needs),
-            tuple(witness),
-            waits,
-        )
+        _RULES[name] = Rule(name, test, tier, frozenset(needs), tuple(witness))
         return test
 
     return add
 
 
-@cache
-def _texts() -> ConfigParser:
-    texts = ConfigParser(interpolation=None)
-    texts.read_string(_TEXTS.read_text(encoding="utf-8"))
-    return texts
-
-
 def all_rules() -> list[Rule]:
-    """Return every rule, by area and number."""
+    """Return every rule, in the order in which they are checked."""
     from tidegate.conformance import checks
 
     for module in iter_modules(checks.__path__, f"{checks.__name__}."):
         import_module(module.name)  # which declares its rules
-    return sorted(_RULES.values(), key=lambda member: member.order)
+    return sorted(_RULES.values(), key=lambda member: member.turn)
 
 
 def rules_of(tiers: Iterable[Tier], only: Iterable[str] = ()) -> list[Rule]:
-    """Return the rules of some tiers, in the order in which they are checked.
+    """Return the rules of some tiers.
 
     only: ids of the wanted ones; none: all.
 
@@ -151,16 +117,8 @@ def rules_of(tiers: Iterable[Tier], only: Iterable[str] = ()) -> list[Rule]:
     wanted, named = set(tiers), {rule_named(name).id for name in only}
     rules = [member for member in all_rules() if member.tier in wanted and (not named or member.id in named)]
     if not rules:
-        raise OptionError("there is nothing to check: no such rule is of these tiers")
-    return sorted(rules, key=lambda member: member.turn)
-
-
-def tier_named(option: str, name: str) -> Tier:
-    """Return a tier by its name in small letters.  Raises OptionError, which names the option."""
-    known = {tier.name.lower(): tier for tier in Tier}
-    if name not in known:
-        raise OptionError(f"{option} is {name!r}, but {', '.join(known)} are the tiers{did_you_mean(name, known)}")
-    return known[name]
+        raise OptionError("there is nothing to check: these tiers have no such rule")
+    return rules
 
 
 def rule_named(name: str) -> Rule:

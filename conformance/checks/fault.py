@@ -8,12 +8,11 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from tidegate.conformance.abilities import Ability
-from tidegate.conformance.harness import Fault
+from tidegate.conformance.harness import Ability, Fault
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
+from tidegate.conformance.lab.processes import Attempt
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.lab.spark import SparkStream
-from tidegate.conformance.lab.trial import Attempt
 from tidegate.conformance.rules import Tier, rule
 from tidegate.errors import ConnectorError, CorruptDataError, TidegateError
 
@@ -35,8 +34,7 @@ class _DuringFault(Attempt[_Result]):
     def end(self) -> _DuringFault[_Result]:
         """Wait until it has ended; raises ConformanceError if it does not, or ends by an error of a wrong kind."""
         give_up_s = _PATIENCES * self._lab.patience_s
-        self.join(give_up_s)
-        if self.is_alive():
+        if not self.ended_within(give_up_s):
             raise self._lab.fail(f"{self.what} did not end within {give_up_s:g} s while the other side fails")
         error = self.error
         outcome = "succeeds" if error is None else f"fails with {type(error).__name__}"
@@ -56,16 +54,38 @@ class _DuringFault(Attempt[_Result]):
 
 @rule("FAULT-1", tier=Tier.FAULTS, needs=(Ability.FAULT_DISCONNECT,), witness=("something that failed",))
 def a_broken_connection_costs_no_rows(lab: Lab) -> None:
+    """A broken connection costs no rows.
+
+    While every connection breaks, planning and reading end within 4.5 times the patience. They succeed with the right
+    rows, or raise a ConnectorError, DeadlineError or CorruptDataError, and a new run delivers every row once.
+
+    Look at: timeouts of the client, also for connecting; errors of the client that do not become ConnectorError; a
+    connection that broke and is used again.
+    """
     _during(lab, Fault.DISCONNECT)
 
 
 @rule("FAULT-2", tier=Tier.FAULTS, needs=(Ability.FAULT_SLOW,), witness=("something that took a second",))
 def slow_answers_double_nothing(lab: Lab) -> None:
+    """Slow answers double nothing.
+
+    As FAULT-1, but every answer takes at least a second, so a client may repeat a request and get two answers.
+
+    Look at: an answer that belongs to an earlier request, after a timeout; timeouts of the client.
+    """
     _during(lab, Fault.SLOW)
 
 
 @rule("FAULT-3", tier=Tier.FAULTS, needs=(Ability.FAULT_CORRUPT,), witness=("rows that were read",))
 def damaged_answers_are_never_believed(lab: Lab) -> None:
+    """Damaged answers are never believed.
+
+    As FAULT-1, but some answers have a flipped bit or end early. Each reading gives the rows that were written, or
+    raises such an error.
+
+    Look at: checksums that the client does not check by default; an answer that ends early and is taken for a whole
+    one; an answer that cannot be decoded and is skipped.
+    """
     _during(lab, Fault.CORRUPT)
     source, enumerator = lab.opened()
     ranges = lab.everything(enumerator)
@@ -84,11 +104,24 @@ def damaged_answers_are_never_believed(lab: Lab) -> None:
 
 @rule("FAULT-4", tier=Tier.FAULTS, needs=(Ability.FAULT_CRASH,), witness=("something that failed",))
 def a_crash_of_the_other_side_costs_no_rows(lab: Lab) -> None:
+    """A crash of the other side costs no rows.
+
+    As FAULT-1, but the process of the other side is killed, and comes back with all its data.
+
+    Look at: outdated knowledge of the other side, such as sessions and leaders; timeouts; a connection that broke and
+    is used again.
+    """
     _during(lab, Fault.CRASH)
 
 
 @rule("FAULT-5", tier=Tier.FAULTS, witness=("rows that came after the break",))
 def a_connection_that_breaks_within_a_range_doubles_nothing(lab: Lab) -> None:
+    """A connection that breaks within a range doubles nothing.
+
+    After a reconnect, a reader continues exactly after its last row, or raises such an error as in FAULT-1.
+
+    Look at: the position of the reader after a timeout or a reconnect; pages that the client asks for again.
+    """
     kind = _cut_off(lab)
     split = lab.split()
     for part in range(5):
@@ -151,6 +184,13 @@ def _more(lab: Lab, first: int) -> None:
 
 @rule("FAULT-6", tier=Tier.FAULTS, witness=("a run that failed",))
 def a_stream_fails_with_a_sentence_and_goes_on_afterwards(lab: Lab) -> None:
+    """A stream fails with a sentence, and goes on afterwards.
+
+    A run of Spark that fails says why in one sentence, without a Python traceback or a secret, and the next run
+    delivers every remaining row once.
+
+    Look at: errors of the client that do not become ConnectorError; messages of the client that hold its configuration.
+    """
     kind = _cut_off(lab)
     split = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     stream = SparkStream(lab, lab.source())
@@ -171,7 +211,7 @@ def a_stream_fails_with_a_sentence_and_goes_on_afterwards(lab: Lab) -> None:
 
 
 def _cut_off(lab: Lab) -> Fault:
-    """Return the fault that cuts the other side off for a while.  Raises NotApplicableError if there is none."""
+    """Return the fault that cuts the other side off for a while.  Raises SkippedError if there is none."""
     if lab.can(Ability.FAULT_DISCONNECT):
         return Fault.DISCONNECT
     lab.skip_without([Ability.FAULT_CRASH])

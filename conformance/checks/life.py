@@ -12,14 +12,13 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from tidegate.alignment.splits import SplitRange
-from tidegate.conformance.abilities import Ability
-from tidegate.conformance.errors import NotApplicableError
+from tidegate.conformance.harness import Ability, SkippedError
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
+from tidegate.conformance.lab.processes import Resources
 from tidegate.conformance.lab.query import Query
-from tidegate.conformance.lab.refusals import refusal
-from tidegate.conformance.lab.resources import Resources
 from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import Json, SplitEnumerator
+from tidegate.errors import TidegateError
 from tidegate.sources.options import option_names
 from tidegate.sources.source import Source
 from tidegate.spark_private import from_arrow_schema
@@ -27,11 +26,21 @@ from tidegate.spark_private import from_arrow_schema
 _Made = TypeVar("_Made")
 _WARM_UP = 2
 _CYCLES = 3
+_LONGEST = 600
+_TRACES = ("Traceback (most recent call last)", 'File "', "<object object", " object at 0x")
 _QUIET_LOGGERS = ("numba",)  # logs megabytes while it compiles, and knows nothing of sources
 
 
 @rule("LIFE-1")
 def constructors_open_nothing(lab: Lab) -> None:
+    """Constructors open nothing.
+
+    Spark makes sources and readers in many processes, and drops them without closing. No constructor leaves a
+    connection, process, thread or file open.
+
+    Look at: clients that connect when they are made: make them for the first request; pools and executors in __init__;
+    an enumerator() or reader() that asks for arrow_schema again after with_schema().
+    """
     lab.split(BEGIN_MS)
     source = lab.source()
     # Spark's data source does the same, so that the source does not look up its schema again.
@@ -48,6 +57,14 @@ def constructors_open_nothing(lab: Lab) -> None:
 
 @rule("LIFE-2", witness=("a reader that is given up",))
 def queries_and_readers_leave_nothing_open(lab: Lab) -> None:
+    """Queries and readers leave nothing open.
+
+    A driver lives for months and starts many queries; an executor runs thousands of tasks, many of which Spark
+    abandons. More of them add no threads, processes, sockets or files.
+
+    Look at: close() of the enumerator, which closes every client, pool and thread; resources of a reader that are
+    closed after a loop with yield: use a with or a finally; clients that are dropped after an error.
+    """
     split = lab.split(*after(*range(4)))
     source, enumerator = lab.opened()
     task, state = lab.task(lab.everything(enumerator), enumerator), enumerator.snapshot()
@@ -65,8 +82,14 @@ def queries_and_readers_leave_nothing_open(lab: Lab) -> None:
     _expect_no_growth(lab, run)
 
 
-@rule("LIFE-4", waits=False)
+@rule("LIFE-4")
 def close_may_come_at_any_time(lab: Lab) -> None:
+    """close() may come at any time.
+
+    It is called after other errors, perhaps twice or before the first call, and an error of its own would hide them.
+
+    Look at: attributes that only the first discover() sets; clients that cannot be closed twice.
+    """
     lab.split(BEGIN_MS)
     stream = lab.source().as_stream()
     for moment, used in (("before it was asked anything", False), ("after discover()", True)):
@@ -116,6 +139,13 @@ def _expect_no_growth(lab: Lab, cycle: Callable[[], None]) -> None:
 
 @rule("LIFE-11")
 def an_error_is_one_sentence(lab: Lab) -> None:
+    """An error is one sentence.
+
+    People read errors at night. Reading deleted rows, a deleted split or one that never was ends with an error of
+    tidegate in one sentence, which names the split of lost rows.
+
+    Look at: errors of the client that are not mapped: use raise ... from; ids that are parsed without a check.
+    """
     split = lab.split(*(BEGIN_MS + n * SECOND_MS for n in range(4)))
     source, enumerator = lab.opened()
     there = lab.everything(enumerator)[0]
@@ -132,11 +162,49 @@ def an_error_is_one_sentence(lab: Lab) -> None:
         lab.expect(error is not None, f"the split {there.split_id}, which was deleted, is left out without a word")
 
 
+def refusal(
+    lab: Lab, doing: str, call: Callable[[], object], kind: type[TidegateError] = TidegateError
+) -> TidegateError | None:
+    """Return the error of a call that refuses; None: it raises nothing.
+
+    Raises ConformanceError if it raises another error, or not one sentence.
+    """
+    try:
+        call()
+    except kind as error:
+        expect_sentence(lab, doing, error)
+        return error
+    except AssertionError:
+        raise  # the kit's own complaint
+    except Exception as error:
+        raise lab.fail(f"{doing}: raises {type(error).__name__} ({error}) instead of {kind.__name__}") from error
+    return None
+
+
+def expect_sentence(lab: Lab, doing: str, error: TidegateError) -> None:
+    """Raise ConformanceError unless an error is one sentence for people."""
+    text = str(error)
+    name = type(error).__name__
+    lab.expect(text.strip(), f"{doing}: raises {name} without a word")
+    lab.expect("\n" not in text.strip(), f"{doing}: raises {name} with several lines instead of one sentence: {text}")
+    lab.expect(len(text) <= _LONGEST, f"{doing}: raises {name} with {len(text)} characters: {text[:_LONGEST]}...")
+    traces = [trace for trace in _TRACES if trace in text]
+    lab.expect(not traces, f"{doing}: raises {name} with what only programmers read ({traces}): {text}")
+
+
 @rule("LIFE-12", witness=("an offset", "an error"))
 def secrets_stay_hidden(lab: Lab) -> None:
+    """Secrets stay hidden.
+
+    Everybody who sees a shared log would know a password in it. Texts of source, enumerator and reader, logs at DEBUG,
+    offsets, progress and errors with their causes contain none of the harness's secrets.
+
+    Look at: fields that hold secrets: set repr=False, which also hides them in errors; addresses with a password;
+    options in the snapshot.
+    """
     secrets = [shape for secret in lab.harness.secrets for shape in {secret, quote(secret, safe="")} if shape]
     if not secrets:
-        raise NotApplicableError("the harness names no secrets")
+        raise SkippedError("the harness names no secrets")
     for where, text in _said(lab, secrets):
         leaked = [number for number, secret in enumerate(secrets) if secret in text]
         shown = text

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tidegate.alignment.splits import SplitId, SplitRange
-from tidegate.conformance.abilities import Ability
-from tidegate.conformance.errors import NotApplicableError
-from tidegate.conformance.harness import name_of
+from tidegate.conformance.harness import Ability, SkippedError, name_of
 from tidegate.conformance.lab.explain import listed, ordered_difference
 from tidegate.conformance.lab.lab import Lab, after
 from tidegate.conformance.rules import rule
@@ -22,6 +20,12 @@ _LARGE_ROWS = 12
 
 @rule("READ-14", needs=(Ability.RETENTION,))
 def without_fail_on_data_loss_the_rest_is_read(lab: Lab) -> None:
+    """Without failOnDataLoss the rest is read.
+
+    A user who accepts the loss wants all remaining rows of a planned range, and no others.
+
+    Look at: a reading that continues at the wrong row after the gap; a reading that waits for deleted rows.
+    """
     split = lab.split(*after(*range(6)))
     source, enumerator = lab.opened(failOnDataLoss="false")
     task, state = lab.task(lab.everything(enumerator), enumerator), enumerator.snapshot()
@@ -36,6 +40,14 @@ def without_fail_on_data_loss_the_rest_is_read(lab: Lab) -> None:
     witness=("a range that lost its first row only", "a range that lost nothing", "a range that lost everything"),
 )
 def the_loss_of_one_row_is_noticed_in_every_range(lab: Lab) -> None:
+    """The loss of one row is noticed, whichever range it is in.
+
+    Retention deletes row by row, so often only the first rows of one range are gone. The reader raises DataLossError
+    exactly if a row of its task is gone, and otherwise gives all rows.
+
+    Look at: an off-by-one error between the start of a range and the first remaining row; a check of only the first
+    range of a task; a check that needs a remaining row.
+    """
     lab.two_splits(*after(*range(5)))
     source, enumerator = lab.opened()
     placed = lab.placed(source, enumerator)
@@ -50,6 +62,13 @@ def the_loss_of_one_row_is_noticed_in_every_range(lab: Lab) -> None:
 
 @rule("READ-28", needs=(Ability.RETENTION,))
 def rows_that_are_deleted_while_they_are_read_are_data_loss(lab: Lab) -> None:
+    """Rows that are deleted while they are read are not passed over.
+
+    A task may read for minutes. If rows are deleted after its first batch, it gives them all the same, or raises
+    DataLossError.
+
+    Look at: a range that is checked once and then fetched in pages; an empty page that is taken for the end.
+    """
     split = lab.split()
     split.append(*after(*range(_LARGE_ROWS)), values=[f"{number:02}" * (_LARGE // 2) for number in range(_LARGE_ROWS)])
     source, enumerator = lab.opened()
@@ -107,9 +126,17 @@ def _expect_loss_or_all(
 
 @rule("READ-30", witness=("bad records",))
 def bad_records_are_no_rows_and_are_counted_in_their_range(lab: Lab) -> None:
+    """Bad records are no rows, and are counted in their range.
+
+    Only the number in the progress says that records were set aside, and tasks are repeated. Every reading counts every
+    bad record once, in its range, and gives all rows; a reader of without_writing() gives the same rows.
+
+    Look at: a count of the whole task that is given to its first range; a count of the worker process; a reader of
+    without_writing() that delivers bad records, or ends at them.
+    """
     source = lab.source(**lab.harness.bad_records)
     if not source.sets_bad_records_aside:
-        raise NotApplicableError(f"{name_of(lab.harness)} names no options in bad_records, so none are set aside")
+        raise SkippedError(f"{name_of(lab.harness)} names no options in bad_records, so none are set aside")
     written = 0
     for _ in range(2 if lab.can(Ability.MANY_SPLITS) else 1):
         split = lab.split(*after(0, 1))

@@ -9,10 +9,10 @@ from datetime import datetime
 import pyarrow as pa
 
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
-from tidegate.conformance.abilities import Ability
-from tidegate.conformance.lab.elsewhere import elsewhere
+from tidegate.conformance.harness import Ability
 from tidegate.conformance.lab.explain import difference, first_difference, listed, ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
+from tidegate.conformance.lab.processes import in_another_process
 from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit
 from tidegate.errors import counted
@@ -55,6 +55,12 @@ _LARGE_ROWS = 20
 
 @rule("READ-1")
 def rows_come_once_and_in_order(lab: Lab) -> None:
+    """Rows come once and in order.
+
+    A task that reads whole splits gives every row once, in the order of positions.
+
+    Look at: the end of a range, which is exclusive; the order of the request that fetches rows; paging.
+    """
     lab.two_splits(*after(*range(7)))
     source, enumerator = lab.opened()
     lab.compare(lab.keys(lab.read(source, lab.everything(enumerator), enumerator)))
@@ -62,6 +68,15 @@ def rows_come_once_and_in_order(lab: Lab) -> None:
 
 @rule("READ-3", witness=("a row at each side of a range",))
 def a_range_gives_no_row_of_its_neighbours(lab: Lab) -> None:
+    """Every range gives the rows of its positions.
+
+    Budget and event time may cut a batch anywhere, so every range gives exactly the rows of its positions, each
+    position at most one row, and an empty range none.
+
+    Look at: the start of a range, which is inclusive, and its end, which is exclusive; a limit that is the end instead
+    of the end minus the start; a start or a limit of 0 that counts as missing; pages, blocks or row groups that are not
+    cut.
+    """
     lab.split(*after(*range(5)))
     source, enumerator = lab.opened()
     for split, rows in lab.placed(source, enumerator).items():
@@ -81,6 +96,13 @@ def a_range_gives_no_row_of_its_neighbours(lab: Lab) -> None:
 
 @rule("READ-4", witness=("a gap",))
 def a_task_reads_all_its_ranges(lab: Lab) -> None:
+    """A task reads all its ranges, whatever their order.
+
+    Spark gets fewer tasks than there are splits. A task may have several ranges of one split, gaps between them, the
+    last one first, or no range at all.
+
+    Look at: ranges that are stored by split, so that one replaces another; ranges that are merged into one.
+    """
     lab.two_splits(*after(*range(7)))
     source, enumerator = lab.opened()
     pieces, left_out = [], []
@@ -105,6 +127,13 @@ def a_task_reads_all_its_ranges(lab: Lab) -> None:
 
 @rule("READ-5")
 def many_rows_come_as_one(lab: Lab) -> None:
+    """Many rows come once and in order.
+
+    A reader that fetches pages may lose or double rows where two pages meet.
+
+    Look at: a reader that fetches only the first page; a page that begins at the last row of the one before; a limit in
+    the client.
+    """
     split = lab.split()
     for first in range(0, _MANY, _PAGE):
         split.append(*(BEGIN_MS + n for n in range(first, first + _PAGE)))
@@ -114,6 +143,14 @@ def many_rows_come_as_one(lab: Lab) -> None:
 
 @rule("READ-7", needs=(Ability.HOLES,), witness=("a hole",))
 def holes_cost_no_rows(lab: Lab) -> None:
+    """Holes cost no rows.
+
+    Positions may be compared but not counted. A split with holes gives the same rows wherever it is cut, and a position
+    gives a row exactly where peek() finds one.
+
+    Look at: a number of rows that is taken for a number of positions; a reading that ends at the first empty answer, or
+    waits for a row at the last position.
+    """
     split = lab.split()
     split.leave_hole()
     holes = (0, 2, 1, 1)
@@ -147,6 +184,14 @@ def holes_cost_no_rows(lab: Lab) -> None:
 
 @rule("READ-9")
 def a_range_gives_the_same_rows_every_time(lab: Lab) -> None:
+    """A range gives the same rows every time, also when more have come.
+
+    Spark reads a batch again for every action, after failures and under speculation. Every reading gives the same
+    values in the same order.
+
+    Look at: a cursor or a group offset that moves with every read; an end that the reader ignores when there are more
+    rows; a request without a total order; a value such as the time of reading.
+    """
     split = lab.split(*after(*range(5)))
     source, enumerator = lab.opened()
     ranges = lab.everything(enumerator)
@@ -165,6 +210,15 @@ def a_range_gives_the_same_rows_every_time(lab: Lab) -> None:
 
 @rule("READ-11")
 def another_process_finds_the_same_splits_and_reads_the_same_rows(lab: Lab) -> None:
+    """Another process finds the same splits and reads the same rows.
+
+    Executors and the next driver are other processes, perhaps in another time zone. They have only pickled objects, and
+    know splits by name.
+
+    Look at: a cache in a module, or what only the enumerator of this run knows; files, environment variables or
+    addresses of this process; clients, locks and details() that cannot be pickled; hash() or the order of a set; local
+    times.
+    """
     lab.two_splits(*after(*range(5)))
     source, enumerator = lab.opened()
     ranges = lab.everything(enumerator)
@@ -172,7 +226,7 @@ def another_process_finds_the_same_splits_and_reads_the_same_rows(lab: Lab) -> N
     state, splits = enumerator.snapshot(), sorted(enumerator.discover())
     begins = {part.split_id: part.start for part in ranges}
     lab.tell("read it in another process, and discover there")
-    read, found = elsewhere(read_and_find, source, state, lab.task(ranges, enumerator), begins)
+    read, found = in_another_process(read_and_find, source, state, lab.task(ranges, enumerator), begins)
     _expect_same(lab, "here and in another process", first, pa.Table.from_batches(read, source.arrow_schema))
     lab.refuse(ordered_difference("splits that are found here and in another process", splits, found))
 
@@ -198,6 +252,14 @@ def _expect_same(lab: Lab, what: str, first: pa.Table, second: pa.Table) -> None
 
 @rule("READ-15")
 def values_come_as_they_were_written(lab: Lab) -> None:
+    """Values come as they were written.
+
+    Every value comes back character by character: empty, with quotes, line ends and blanks, in other alphabets, of 2
+    MB, null, or like a null, a number, a time or JSON.
+
+    Look at: texts that are stripped, normalised or parsed; an encoding other than UTF-8; an empty text that becomes
+    null.
+    """
     values: dict[str, str | None] = {**_TEXTS, **(_NULLS if lab.can(Ability.NULL_VALUES) else {})}
     lab.split().append(*after(*range(len(values))), values=list(values.values()))
     source, enumerator = lab.opened()
@@ -209,6 +271,13 @@ def values_come_as_they_were_written(lab: Lab) -> None:
 
 @rule("READ-18")
 def event_times_do_not_change_what_is_read(lab: Lab) -> None:
+    """Event times do not change what is read.
+
+    A reader that sorts or filters by time gives other rows at every cut. Rows out of order, years old, before 1970 or
+    without event time come like all others.
+
+    Look at: a request that is ordered by time; a filter that leaves out the rows that planning leaves out.
+    """
     times: list[int | None] = [*after(0, 1)]
     if lab.can(Ability.DISORDER):
         times += [*after(5, 1, 9, 1, 0, 5), BEGIN_MS - 4 * 365 * 86_400 * SECOND_MS, *after(3)]
@@ -225,6 +294,14 @@ def event_times_do_not_change_what_is_read(lab: Lab) -> None:
 
 @rule("READ-26", needs=(Ability.EVENT_TIME_COLUMN,))
 def event_times_come_as_they_were_written(lab: Lab) -> None:
+    """Event times come as they were written.
+
+    Spark's windows and watermark use the event-time column. Every row has its time to the millisecond, around the hours
+    at which clocks change as well.
+
+    Look at: a time that is read in the time zone of the machine; seconds, milliseconds and microseconds that are
+    mistaken for each other; the time of another column.
+    """
     lab.split(*(round(datetime.fromisoformat(time).timestamp() * SECOND_MS) for time in _TIMES))
     source, enumerator = lab.opened()
     batches = lab.read(source, lab.everything(enumerator), enumerator)
@@ -247,6 +324,15 @@ def _named(value: str | None) -> str:
 
 @rule("READ-21")
 def every_batch_is_valid_and_has_the_schema(lab: Lab) -> None:
+    """Every batch is valid Arrow of the source's schema.
+
+    Spark takes columns by place and type and does not check the bytes; invalid Arrow ends a process. arrow_schema never
+    changes, and has no name twice and no column of tidegate's. Every batch has exactly this schema, passes Arrow's full
+    validation, and has nulls only where allowed.
+
+    Look at: the last batch, and a batch without rows; a column of nulls alone, whose type is guessed; large_string or a
+    time zone that a library adds; bytes that are not UTF-8.
+    """
     source = lab.source(**({"badEventTime": "ignore"} if lab.can(Ability.MISSING_TIMES) else {}))
     wanted = source.arrow_schema
     lab.expect(wanted.names, "arrow_schema has no columns")
@@ -273,6 +359,12 @@ def every_batch_is_valid_and_has_the_schema(lab: Lab) -> None:
 
 @rule("READ-24")
 def batches_are_bounded(lab: Lab) -> None:
+    """Batches are bounded.
+
+    A range may hold a whole day, so no batch holds more than half of 20 values of 2 MB.
+
+    Look at: one batch for each range; a limit on rows without one on bytes; to_arrow() of a whole result.
+    """
     source = lab.source()
     values = [f"{number:02}" * (_LARGE // 2) for number in range(_LARGE_ROWS)]
     lab.split().append(*after(*range(_LARGE_ROWS)), values=values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.errors import PySparkException
 
-from tidegate.conformance.abilities import Ability
+from tidegate.conformance.harness import Ability
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
 from tidegate.conformance.lab.spark import SparkStream, gist, shared_session
@@ -14,6 +14,13 @@ from tidegate.sources.bridge import schema_of
 
 @rule("SPARK-1", tier=Tier.SPARK, needs=(Ability.BATCH,))
 def a_batch_query_reads_what_was_written(lab: Lab) -> None:
+    """A batch query reads what was written.
+
+    spark.read gives the source's schema, and every row once, with its value and event time.
+
+    Look at: as_batch(): the begin and the end of a batch query; a batch of another schema; a source that works only in
+    the process that made it.
+    """
     split = lab.two_splits(*after(*range(4)))[0]
     texts = ["größer als 日本語 😀", "", *([None] if lab.can(Ability.NULL_VALUES) else [])]
     split.append(*(BEGIN_MS + 10 * SECOND_MS for _ in texts), values=texts)
@@ -38,6 +45,15 @@ def a_batch_query_reads_what_was_written(lab: Lab) -> None:
 
 @rule("SPARK-2", tier=Tier.SPARK, witness=("a batch that was read again after a restart",))
 def a_stream_reads_everything_once_run_after_run(lab: Lab) -> None:
+    """A stream reads everything once, run after run.
+
+    Spark reads a batch again for every action in foreachBatch, for a failed task, and after a restart. All readings of
+    a batch give the same rows, and a run delivers only what is new.
+
+    Look at: enumerator(state), which has only the snapshot when a run begins; starts(), which is not called for splits
+    in the checkpoint; a reader that takes away the rows that it reads, as queues do, or reads the present rows instead
+    of its range.
+    """
     first = lab.two_splits(*after(*range(4)))[0]
     stream = SparkStream(lab, lab.source(), twice=True)
     before = {batch.number: batch for batch in stream.run()}

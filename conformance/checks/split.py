@@ -9,7 +9,7 @@ from contextlib import closing
 from itertools import count
 
 from tidegate.alignment.splits import Extent, SplitId
-from tidegate.conformance.abilities import Ability
+from tidegate.conformance.harness import Ability
 from tidegate.conformance.lab.explain import difference, listed
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split, after
 from tidegate.conformance.lab.query import Query
@@ -23,6 +23,14 @@ _LOOKS = 3
 
 @rule("SPLIT-1", needs=(Ability.NEW_SPLITS,), witness=("a split that came later",))
 def a_split_that_comes_later_is_read_from_its_beginning(lab: Lab) -> None:
+    """A split that comes later is read from its beginning.
+
+    Otherwise a query loses the first rows of a split that appears while it runs or while it is down, even if it began
+    at the end.
+
+    Look at: starts() with first=False, which ignores the option; a discover() that searches only once; a run with a
+    state that takes its first discovery for a new query's.
+    """
     old = lab.split(*after(0, 1))
     lab.wait_until_discovered(lab.source())
     query = Query(lab, lab.source())
@@ -49,6 +57,13 @@ def _expect_later(lab: Lab, query: Query, before: list[Split]) -> None:
 
 @rule("SPLIT-10")
 def looking_again_changes_nothing(lab: Lab) -> None:
+    """Looking again changes nothing.
+
+    Any difference is a new offset, so the query would make empty batches forever. Splits, extents, stops, snapshot and
+    offset stay the same, in a later second too, as long as nothing is added.
+
+    Look at: a time or a counter in snapshot(); an estimated extent; a discover() that returns only new splits.
+    """
     lab.two_splits(BEGIN_MS, BEGIN_MS + SECOND_MS)
     source = lab.source()
     with closing(lab.enumerator(source)) as enumerator:
@@ -87,6 +102,15 @@ def looking_again_changes_nothing(lab: Lab) -> None:
 
 @rule("SPLIT-11")
 def a_split_keeps_its_name_and_an_end_never_goes_back(lab: Lab) -> None:
+    """A split keeps its name, and its end never goes back.
+
+    A renamed split is read again from its beginning. An end that goes back looks like data loss, or makes the query
+    skip rows. Names are texts in UTF-8, begin and end are ints that never go back, and a split that gets nothing more
+    is settled in the end.
+
+    Look at: names that are numbers, or contain a size, a time or an index; an end from a replica that lags behind; the
+    extent of an empty split; NumPy numbers; settled, which is false only while rows before the end cannot be seen yet.
+    """
     split = lab.split()
     enumerator = lab.enumerator(lab.source())
     before = dict(enumerator.extents(enumerator.discover()))
@@ -110,6 +134,14 @@ def a_split_keeps_its_name_and_an_end_never_goes_back(lab: Lab) -> None:
 
 @rule("SPLIT-12")
 def starts_and_stops_answer_for_every_split(lab: Lab) -> None:
+    """Starts and stops answer for every split.
+
+    A split without a start is never read, and one with a wrong start loses its first rows. Both methods answer for
+    exactly the splits in the question, including empty ones. No start is before the begin, and no row before its start.
+
+    Look at: splits without rows, whose begin and end are the next position; a start that names the last row instead of
+    the next one; a start of 0 instead of the begin.
+    """
     for written in lab.two_splits(*after(0, 1, 2)):
         if lab.can(Ability.RETENTION):
             written.trim(1)
@@ -140,6 +172,14 @@ def starts_and_stops_answer_for_every_split(lab: Lab) -> None:
 
 @rule("SPLIT-14", needs=(Ability.FINITE_SPLITS,), witness=("a split that is complete",))
 def a_split_is_complete_only_once_nothing_comes(lab: Lab) -> None:
+    """A split is complete only once nothing can come.
+
+    Rows that come after a split is complete are late, and a split that never completes holds back all others. If splits
+    can grow, it is not complete before the writer's finish(), and afterwards it never changes.
+
+    Look at: the order of requests: ask for completeness first, then for the end; a finish that the enumerator never
+    looks for; a split without rows, which is not complete for that alone.
+    """
     split = lab.split()
     source, enumerator = lab.opened()
     ends: dict[SplitId, int] = {}
@@ -172,6 +212,14 @@ def a_split_is_complete_only_once_nothing_comes(lab: Lab) -> None:
 
 @rule("SPLIT-17", needs=(Ability.REMOVABLE_SPLITS,))
 def rows_that_go_with_a_split_are_data_loss(lab: Lab) -> None:
+    """Rows that go with a removed split are data loss.
+
+    Otherwise nobody notices that unread rows are gone. discover() stops returning the split, extents() does not fail
+    for it, lost() names it and forget() does not, and the query ends with a DataLossError that names it.
+
+    Look at: forget(), which names only splits that are read to their ends; lost(), which checks whether the split
+    exists; extents() of a split that has just vanished, which leaves it out.
+    """
     lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     gone = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     source = lab.source()
@@ -206,6 +254,13 @@ def rows_that_go_with_a_split_are_data_loss(lab: Lab) -> None:
 
 @rule("SPLIT-20", needs=(Ability.RETENTION,))
 def a_begin_moves_with_every_row_that_is_deleted(lab: Lab) -> None:
+    """A begin moves with every row that is deleted, and for its own split alone.
+
+    A begin that lags hides the loss of a row, and another split's begin reports a loss that never happened.
+
+    Look at: an off-by-one error; the begin of a split whose rows are all deleted, which is its end; a request for the
+    first row of all splits instead of one.
+    """
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*after(0, 1))
     split = lab.split(*after(0, 1, 2))

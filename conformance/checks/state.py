@@ -10,13 +10,12 @@ from functools import partial
 from typing import Any
 
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
-from tidegate.conformance.abilities import Ability
-from tidegate.conformance.errors import NotApplicableError
-from tidegate.conformance.lab.elsewhere import elsewhere
+from tidegate.conformance.checks.life import refusal
+from tidegate.conformance.harness import Ability, SkippedError
 from tidegate.conformance.lab.explain import difference, listed
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split, after
+from tidegate.conformance.lab.processes import in_another_process
 from tidegate.conformance.lab.query import Query
-from tidegate.conformance.lab.refusals import refusal
 from tidegate.conformance.rules import rule
 from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit
 from tidegate.errors import CheckpointError, TidegateError
@@ -28,6 +27,13 @@ _CRASHES = (_UNSTORED, "a crash after it", _READ)
 
 @rule("STATE-2", needs=(Ability.START_AT_END,))
 def a_start_is_kept_though_the_first_batch_fails(lab: Lab) -> None:
+    """A start is kept though the first batch fails.
+
+    A query that begins at the end, and is killed before its first batch is read, would lose the rows in between if it
+    looked for the end again.
+
+    Look at: extents() and starts() in a run with a state: only the first run looks for the end.
+    """
     split = lab.split(*after(0, 1))
     lab.wait_until_discovered(lab.source())
     query = Query(lab, lab.source_at_end())
@@ -41,6 +47,15 @@ def a_start_is_kept_though_the_first_batch_fails(lab: Lab) -> None:
 
 @rule("STATE-7", witness=_CRASHES)
 def a_restart_at_any_point_costs_nothing(lab: Lab) -> None:
+    """A restart at any point of a batch loses nothing and doubles nothing.
+
+    The planner is killed before the offset is stored, after it, after reading and after the commit, and every row comes
+    once.
+
+    Look at: rows that are acknowledged, deleted or noted at discovery instead of after commit(), which comes only for
+    stored offsets; locks that only close() releases; discover() of an enumerator with a state, which returns the same
+    names; state outside of snapshot().
+    """
     splits = lab.two_splits(*after(*range(2)))
     query = Query(lab, lab.source())
     query.run_until_read(lab.rows)
@@ -71,6 +86,13 @@ def _get_to(query: Query, point: str) -> bool | None:
 
 @rule("STATE-10")
 def a_snapshot_survives_json(lab: Lab) -> None:
+    """A snapshot survives JSON.
+
+    Spark stores it as JSON: None or a dict of JSON values, which comes back unchanged, also from pickling.
+
+    Look at: tuples, which become lists; keys that are not texts; sets, bytes, datetimes, NumPy numbers, NaN and
+    infinity.
+    """
     lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     enumerator = lab.enumerator(lab.source())
     _expect_json(lab, "the snapshot before discover()", enumerator.snapshot())
@@ -80,10 +102,17 @@ def a_snapshot_survives_json(lab: Lab) -> None:
 
 @rule("STATE-12")
 def the_same_state_is_the_same_text(lab: Lab) -> None:
+    """The same state is the same text.
+
+    A restart that writes its state differently costs an empty batch. An enumerator that is restored from a snapshot,
+    here or in another process, gives the same text after its discovery.
+
+    Look at: the order of sets; parts of the state that the constructor does not take; run ids and start times.
+    """
     stored = _stored(lab)
     text = _text(restored(stored.source, stored.state, stored.positions))
     lab.expect(text == stored.text, f"the snapshot is {stored.text}, and that of an enumerator restored from it {text}")
-    text = _text(elsewhere(restored, stored.source, stored.state, stored.positions))
+    text = _text(in_another_process(restored, stored.source, stored.state, stored.positions))
     lab.expect(text == stored.text, f"the snapshot is {stored.text}, and in another process it becomes {text}")
 
 
@@ -98,6 +127,14 @@ def restored(source: Source, state: Json, positions: Positions) -> Json | None:
 
 @rule("STATE-14")
 def a_snapshot_of_another_version_is_heeded_or_refused(lab: Lab) -> None:
+    """A snapshot of another version is used or refused.
+
+    After a downgrade, a query must not silently read other rows. With an unknown field or without a known one, an
+    enumerator continues with the same rows, or raises CheckpointError in one sentence.
+
+    Look at: the constructor and the first discover(), which check the parts of the state that they read; a version
+    number in the snapshot.
+    """
     stored = _stored(lab)
     _expect_heeded_or_refused(lab, stored, "an unknown field", {**stored.state, "of a newer version": {"v": 2}})
     for name in stored.state:
@@ -108,6 +145,13 @@ def a_snapshot_of_another_version_is_heeded_or_refused(lab: Lab) -> None:
 
 @rule("STATE-16", witness=("rows of the first place",))
 def a_checkpoint_of_another_place_loses_no_rows(lab: Lab) -> None:
+    """A checkpoint of another place loses no rows.
+
+    If the splits of two places have the same names, a query that changes its place would skip rows. It ends with an
+    error in one sentence, or delivers all rows of the other place.
+
+    Look at: the name of the place: put it in the snapshot, and compare it in the constructor or in discover().
+    """
     here = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
     other = lab.make()
     lab.at_close(other.close)
@@ -142,13 +186,13 @@ class _Stored:
 
 
 def _stored(lab: Lab) -> _Stored:
-    """Write rows, discover and read them.  Raises NotApplicableError where a snapshot is None."""
+    """Write rows, discover and read them.  Raises SkippedError where a snapshot is None."""
     lab.two_splits(BEGIN_MS, BEGIN_MS + SECOND_MS)
     source, enumerator = lab.opened()
     ranges = lab.everything(enumerator)
     state = enumerator.snapshot()
     if not state:
-        raise NotApplicableError(f"the snapshot is {state}")
+        raise SkippedError(f"the snapshot is {state}")
     keys = lab.keys(lab.read(source, ranges, enumerator))
     splits = sorted(enumerator.discover())
     enumerator.close()

@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from tidegate.alignment.index import SupportsPeek, SupportsTimeIndex
 from tidegate.alignment.splits import Head, SplitId, SplitRange
-from tidegate.conformance.abilities import Ability
-from tidegate.conformance.errors import NotApplicableError
+from tidegate.conformance.harness import Ability, SkippedError
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, IN_THE_YEAR_2200_MS, SECOND_MS, Lab, after, said
 from tidegate.conformance.lab.query import Query
@@ -25,6 +24,16 @@ _MANY = 1_200
 
 @rule("TIME-1", witness=("a row", "an end", "a row to leave out"))
 def peek_finds_the_first_usable_row_at_or_after_a_position(lab: Lab) -> None:
+    """peek() finds the first usable row at or after a position.
+
+    The planner cuts batches by peeks: a row that peek() misses is read too early, or never, and a row without a usable
+    time must not stop its split. Each answer is the first usable row by position, with its event time; at the end it is
+    None.
+
+    Look at: the row at the position itself; the first row by position, not by time; an answer for every split in the
+    question; a placeholder for a missing time, such as 0; a peek() that looks at one row only; the unit, which is ms
+    since 1970.
+    """
     bad: list[int | None] = [IN_THE_YEAR_2200_MS, *([None] if lab.can(Ability.MISSING_TIMES) else [])]
     written = lab.split(*bad, *_at(0, 1, 2_500), *bad, *bad, *_at(2_500, 60_000), *bad)
     if lab.can(Ability.HOLES):
@@ -56,6 +65,13 @@ def peek_finds_the_first_usable_row_at_or_after_a_position(lab: Lab) -> None:
 
 @rule("TIME-4", witness=("a time", "no row"))
 def latest_is_never_too_great(lab: Lab) -> None:
+    """latest() is never too great.
+
+    The watermark of a split at its end follows from it. It is at most the greatest event time before the end, and None
+    only where no row comes before.
+
+    Look at: the row at the end, which does not count; figures of the whole split, where the question is about a part.
+    """
     written = lab.split(*_at(0, 9_000, 3_000, 20_000, 5_000) if lab.can(Ability.DISORDER) else _at(0, 3_000, 9_000))
     if lab.can(Ability.HOLES):
         written.leave_hole()
@@ -74,6 +90,15 @@ def latest_is_never_too_great(lab: Lab) -> None:
 
 @rule("TIME-6", needs=(Ability.TIME_INDEX,), witness=("a row", "one of equal times", "a time after all"))
 def lookup_finds_the_first_row_at_or_after_a_time(lab: Lab) -> None:
+    """lookup() finds the first row at or after a time.
+
+    The planner cuts batches by lookups. It believes an answer only if the row before it is older, and otherwise finds
+    the cut by many peeks; a wrong answer that it cannot see, in disorder, is read too early. The answer is the first of
+    several rows with one time, None after all rows, and in a split in disorder no row behind the first one that is due.
+
+    Look at: a row of exactly that time, which counts; a binary search over unsorted times: search over their running
+    maximum; the unit, which is whole milliseconds.
+    """
     lab.split(*_at(0, 1, 999, 2_500, 2_500, 2_500, 60_000))
     if lab.can(Ability.MANY_SPLITS):
         lab.split(*_at(2_499, 2_501))
@@ -150,6 +175,12 @@ def _head(head: Head | None) -> str:
 
 @rule("TIME-18", witness=("a refusal",))
 def a_row_without_a_usable_time_ends_the_query_under_fail(lab: Lab) -> None:
+    """A row without a usable time ends the query under fail.
+
+    With badEventTime=fail or futureEventTime=fail the user wants a TidegateError, and not the row.
+
+    Look at: the defaults of badEventTime and futureEventTime; a placeholder for a missing time, such as 0.
+    """
     if lab.can(Ability.MISSING_TIMES):
         _expect_refusal(lab, None, badEventTime="fail")
     if lab.can(Ability.MANY_SPLITS) or not lab.splits:
@@ -174,6 +205,13 @@ def _expect_refusal(lab: Lab, bad_ms: int | None, **options: str) -> None:
 
 @rule("TIME-26", witness=("rows that are left out",))
 def any_number_of_rows_that_do_not_count_is_stepped_over(lab: Lab) -> None:
+    """Any number of rows that do not count is skipped.
+
+    1,200 rows of the year 2200 may fill a whole page. If a split seems to end there, the others run ahead; if latest()
+    counts them, the watermark does.
+
+    Look at: a limit on the rows that peek() or latest() looks at; a maximum taken before rows are left out.
+    """
     counted = after(0, 10)
     split = lab.split()
     for time_ms in counted:
@@ -206,6 +244,14 @@ def _listed(times_ms: list[int]) -> str:
 
 @rule("TIME-27", witness=("a row that is left out",))
 def rows_with_event_times_are_the_rows_and_have_the_times_of_the_plan(lab: Lab) -> None:
+    """Rows with event times are the rows, and have the times of the plan.
+
+    Watermark generators see what read_timed() gives: the rows of read(), in the same order and with the source's
+    columns, each with its event time as an int64 in ms, or null where it does not count.
+
+    Look at: a column of event times left in the batch; a read_timed() that sorts rows, or joins batches of several
+    ranges; the raw event time of a row that is left out; the number of the range, which counts from 0 in each task.
+    """
     times = after(*range(5))
     lab.split(*times[:2], IN_THE_YEAR_2200_MS, *times[2:])
     if lab.can(Ability.MANY_SPLITS):
@@ -241,7 +287,7 @@ def _read_timed(
 ) -> list[TimedBatch]:
     reader = source.reader(enumerator.snapshot())
     if not isinstance(reader, SupportsEventTimes):
-        raise NotApplicableError(f"{type(reader).__name__} has no SupportsEventTimes, which is optional")
+        raise SkippedError(f"{type(reader).__name__} has no SupportsEventTimes, which is optional")
     timed = list(reader.read_timed(lab.task(ranges, enumerator)))
     for number, rows, times, _ in timed:
         lab.expect(number in range(len(ranges)), f"read_timed() gives rows of range {number} of {len(ranges)}")

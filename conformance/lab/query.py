@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import cycle
+from itertools import accumulate, cycle
 
 from tidegate.alignment.budget import UNLIMITED, Budget
-from tidegate.conformance.abilities import Ability
-from tidegate.conformance.errors import WaitedError
-from tidegate.conformance.harness import Row
+from tidegate.conformance.harness import Ability, Row, WaitedError
 from tidegate.conformance.lab.explain import difference, listed, ordered_difference
 from tidegate.conformance.lab.lab import Lab
 from tidegate.enumerators.clocks import Clocks
@@ -172,12 +170,12 @@ class Query:
     def run_until(self, condition: Callable[[], object], complaint: str, *budgets: Budget) -> None:
         """Make batches of these budgets in turn until a condition holds; raise ConformanceError if rows end before."""
         limits = cycle(budgets or [UNLIMITED])
-        deadline = time.monotonic() + self.lab.patience_s
+        begun = time.monotonic()
         while not condition():
             batch = self.step(next(limits))
             if batch is not None and batch.keys:
-                deadline = time.monotonic() + self.lab.patience_s
-            elif time.monotonic() > deadline:
+                begun = time.monotonic()
+            elif self.lab.is_over(begun):
                 raise WaitedError(f"{complaint} (waited {self.lab.patience_s:g} s)\n{self.missing() or ''}".rstrip())
             elif batch is None:
                 time.sleep(_PAUSE_S)  # the planner's clock is virtual, but the system that it asks needs real time
@@ -216,3 +214,44 @@ def _split_of(key: str) -> str:
 def _parsed(text: str) -> Json:
     offset: Json = json.loads(text)
     return offset
+
+
+def dropped(
+    splits: Mapping[int, Sequence[str]], times: Mapping[str, int], batches: Iterable[Batch], out_of_orderness_ms: int
+) -> str | None:
+    """Complain about the first batch with rows in order that Spark's own watermark drops, by brute force.
+
+    splits: the keys of each split, in the order of their positions.
+    times: the event time in ms of every row to align by, and of no other.
+
+    Spark's watermark is the greatest event time that was delivered, less a delay, here the out-of-orderness.  A batch
+    loses rows at or before the watermark of the previous batch (Spark's default), or at or before its own, with
+    ``spark.sql.streaming.statefulOperator.allowMultiple=false``.  Both depend on earlier batches alone.
+    """
+    in_order = set(_in_order(splits, times, out_of_orderness_ms))
+    own_ms: int | None = None
+    before_ms: int | None = None
+    for batch in batches:
+        for whose, watermark in (("of the batch before", before_ms), ("of the batch itself", own_ms)):
+            dropped_keys = [
+                key for key in batch.keys if watermark is not None and times.get(key, watermark + 1) <= watermark
+            ]
+            lost = [key for key in dropped_keys if key in in_order]
+            if lost and watermark is not None:
+                return (
+                    f"Spark drops {listed(lost)} of batch {batch.number}: by the watermark {whose}, {lost[0]} is "
+                    f"late by {watermark - times[lost[0]]:,} ms; that is the greatest earlier time less "
+                    f"{out_of_orderness_ms:,} ms"
+                )
+        greatest_ms = max((times[key] - out_of_orderness_ms for key in batch.keys if key in times), default=own_ms)
+        before_ms, own_ms = own_ms, greatest_ms if own_ms is None or greatest_ms is None else max(own_ms, greatest_ms)
+    return None
+
+
+def _in_order(splits: Mapping[int, Sequence[str]], times: Mapping[str, int], out_of_orderness_ms: int) -> Iterator[str]:
+    for keys in splits.values():
+        counted = [key for key in keys if key in times]
+        greatest = accumulate((times[key] for key in counted), max)
+        yield from (
+            key for key, most_ms in zip(counted, greatest, strict=True) if times[key] >= most_ms - out_of_orderness_ms
+        )

@@ -16,9 +16,9 @@ from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from tidegate.conformance.errors import ConformanceError
+from tidegate.conformance.harness import ConformanceError
 from tidegate.conformance.lab.explain import listed
-from tidegate.conformance.lab.lab import Lab
+from tidegate.conformance.lab.lab import Lab, slowness
 from tidegate.errors import InstallationError
 from tidegate.sources.session.settings import session_conf
 from tidegate.sources.source import Source
@@ -111,7 +111,7 @@ class SparkStream:
         query = self._start()
         try:
             with self._told():
-                ended = query.awaitTermination(_DEADLINE_S)
+                ended = query.awaitTermination(int(_DEADLINE_S * slowness()))
             self.lab.expect(ended, f"a stream with Trigger.AvailableNow did not end within {_DEADLINE_S} s")
         finally:
             query.stop()

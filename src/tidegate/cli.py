@@ -200,15 +200,9 @@ def conformance(
     *,
     tier: Annotated[
         list[str] | None,
-        an_option(
-            "TIER", "Check the rules of this tier: contract, stateful, spark or faults; may be repeated.", shown="all"
-        ),
+        an_option("TIER", "Check the rules of this tier: contract, spark or faults; may be repeated.", shown="all"),
     ] = None,
     rule: Annotated[list[str] | None, an_option("ID", "Check this rule; may be repeated.", shown="all")] = None,
-    exempt: Annotated[
-        list[str] | None,
-        an_option("ID=REASON", "A rule known to fail, and why; if it holds, that is a failure. May be repeated."),
-    ] = None,
 ) -> None:
     """Check a connector by the rules of the conformance kit.
 
@@ -217,7 +211,7 @@ def conformance(
     from tidegate.jobs.conformance.command import check_conformance
 
     with _told_if_stopped():
-        conforms = check_conformance(harness, tiers=tier or [], rules=rule or [], exempt=exempt or [])
+        conforms = check_conformance(harness, tiers=tier or [], rules=rule or [])
     if not conforms:
         raise typer.Exit(1)
 

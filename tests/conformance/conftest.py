@@ -4,7 +4,7 @@ import pytest
 
 from tests.conformance.small import RULES
 from tidegate.conformance import rules
-from tidegate.conformance.lab.trial import Trial
+from tidegate.conformance.lab.processes import Trial
 
 
 def pytest_itemcollected(item):

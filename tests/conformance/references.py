@@ -17,8 +17,7 @@ from tests.conformance.memory.store import MemoryWriter
 from tests.conformance.mutants.mutant import sinful
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Head
-from tidegate.conformance.abilities import Ability
-from tidegate.conformance.harness import Row
+from tidegate.conformance.harness import Ability, Row
 from tidegate.enumerators.probing import ReaderPeek
 from tidegate.readers.contract import ReadTask, TimedBatch
 

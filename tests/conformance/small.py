@@ -1,7 +1,6 @@
 """Rules that need no connector, and a harness that reads nothing, for tests of the runner and of reports."""
 
-from tidegate.conformance.abilities import Abilities, Ability
-from tidegate.conformance.harness import Harness, Writer
+from tidegate.conformance.harness import Abilities, Ability, Harness, Writer
 from tidegate.conformance.rules import Rule, Tier
 from tidegate.errors import ConnectorError
 
@@ -23,27 +22,21 @@ class SmallWriter(Writer):
 
 
 def holds(lab):
+    """It holds."""
     lab.saw("a witness")
 
 
 def breaks(lab):
+    """It breaks.
+
+    For a reason. Look at: the cable.
+    """
     lab.split()
     raise lab.fail("row 0#7 is missing")
 
 
 def small_rule(name, test=holds, *, tier=Tier.CONTRACT, needs=(), witness=()):
-    return Rule(
-        name,
-        f"the title of {name}",
-        tier,
-        f"The purpose of {name}.",
-        "It is tried.",
-        "It works.",
-        ("the cable",),
-        test,
-        frozenset(needs),
-        tuple(witness),
-    )
+    return Rule(name, test, tier, frozenset(needs), tuple(witness))
 
 
 RULES = (

@@ -15,7 +15,7 @@ from harness import OutboxHarness
 
 from tests.conformance.harnesses import ArchivedHarness, KafkaHarness, S3Harness
 from tests.conformance.memory.reference import MemoryHarness
-from tidegate.conformance import ConnectorSuite, Tier, machine
+from tidegate.conformance import ConnectorSuite, Tier
 from tidegate.conformance.checks import align
 
 LIVES = 3
@@ -36,7 +36,7 @@ def fails(rule):
 def _few_lives(monkeypatch):
     if not EVERYTHING:
         monkeypatch.setattr(align, "_SECONDS", 0)
-        monkeypatch.setattr(machine, "_FEWEST_LIVES", LIVES)
+        monkeypatch.setattr(align, "_FEWEST_LIVES", LIVES)
 
 
 def _leave_to_others(rule):

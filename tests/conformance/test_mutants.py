@@ -4,16 +4,8 @@ import pytest
 
 from tests.conformance.mutants import MUTANTS
 from tests.conformance.references import REFERENCES
-from tidegate.conformance import machine
-from tidegate.conformance.checker import judge
+from tidegate.conformance.checker import Status, judge
 from tidegate.conformance.rules import all_rules, rule_named
-from tidegate.conformance.verdicts import Status
-
-
-@pytest.fixture(autouse=True)
-def _as_it_was_lived(monkeypatch):
-    """Do not shrink lives that go wrong; ``test_scenario`` tests that."""
-    monkeypatch.setattr(machine, "_SLOW_S", 0)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.killer} {mutant.sin}")

@@ -1,53 +1,49 @@
+"""The rules, their page, and the abilities that they need."""
+
 import re
 
 import pytest
 
+from tests.conformance.rules_page import COMMAND, PAGE, rules_page
 from tests.conformance.small import RULES
-from tidegate.conformance import rules
-from tidegate.conformance.abilities import Ability
+from tidegate.conformance.harness import Abilities, Ability
 from tidegate.conformance.rules import AREAS, Tier, all_rules, rule, rule_named, rules_of
+from tidegate.errors import OptionError
 
 
-def test_rules_are_sorted_by_area_and_number():
+def test_the_page_of_the_rules_is_up_to_date():
+    assert PAGE.read_text(encoding="utf-8") == rules_page(), f"docs/conformance-rules.md is stale: run {COMMAND}"
+
+
+def test_quick_rules_come_first_and_in_each_tier_those_about_leaks():
     ids = [registered.id for registered in all_rules()]
-    assert ids.index("READ-3") < ids.index("READ-11") < ids.index("ALIGN-1")
-    areas = [registered.area for registered in all_rules()]
-    assert list(dict.fromkeys(areas)) == [area for area in AREAS if area in areas]
+    assert ids[0] == "LIFE-1"
+    assert ids.index("READ-3") < ids.index("READ-11") < ids.index("ALIGN-1") < ids.index("SPARK-1") < len(ids)
 
 
-def test_every_text_has_its_function():
-    assert set(rules._texts().sections()) == {registered.id for registered in all_rules()}
-    assert all(re.fullmatch(rf"({'|'.join(AREAS)})-[1-9]\d*", name) for name in rules._texts().sections())
+@pytest.mark.parametrize("registered", all_rules(), ids=lambda registered: registered.id)
+def test_every_rule_has_a_title_a_reason_and_a_hint(registered):
+    assert re.fullmatch(rf"({'|'.join(AREAS)})-[1-9]\d*", registered.id)
+    assert registered.title
+    assert "[" not in registered.title  # pytest shows it in brackets
+    assert re.fullmatch(r"(?s)\S.+\.\n\nLook at: .+\.", registered.text)
+
+
+def test_no_two_rules_have_one_title():
+    assert len({registered.title for registered in all_rules()}) == len(all_rules())
 
 
 def test_a_function_becomes_a_rule_with_its_text(small_rules):
     @rule("READ-9", needs=[Ability.HOLES])
     def something(lab):
-        pass
+        """It is good.
+
+        For a reason.
+        """
 
     made = rule_named("READ-9")
     assert (made.area, made.needs, made.test) == ("READ", {Ability.HOLES}, something)
-    assert made.title == "a range gives the same rows every time, also when more have come"
-
-
-@pytest.mark.parametrize("registered", all_rules(), ids=lambda registered: registered.id)
-def test_every_rule_says_all_that_its_page_shows(registered):
-    for text in (
-        registered.title,
-        registered.purpose,
-        registered.tested,
-        registered.passes,
-        *registered.look_at,
-    ):
-        assert text.strip()
-    assert registered.look_at
-    assert "\n" not in registered.title
-    assert "[" not in registered.title  # pytest shows it in brackets
-
-
-def test_no_two_rules_have_one_title_or_one_function():
-    assert len({registered.title for registered in all_rules()}) == len(all_rules())
-    assert len({registered.test.__name__ for registered in all_rules()}) == len(all_rules())
+    assert (made.title, made.text) == ("It is good", "For a reason.")
 
 
 def test_rules_are_chosen_by_tier(small_rules):
@@ -55,12 +51,24 @@ def test_rules_are_chosen_by_tier(small_rules):
     assert len(rules_of(Tier)) == len(RULES)
 
 
-def test_quick_tiers_are_checked_first_and_in_each_what_waits_for_nothing_and_then_what_is_about_leaks():
-    checked = rules_of(Tier)
-    assert [registered.tier for registered in checked] == [
-        tier for tier in Tier for registered in checked if registered.tier is tier
-    ]
-    assert not checked[0].waits
-    waiting = [registered.waits for registered in checked if registered.tier is Tier.CONTRACT]
-    assert waiting == sorted(waiting)
-    assert next(registered.id for registered in checked if registered.waits) == "LIFE-1"
+@pytest.mark.parametrize(
+    ("lacking", "implied"),
+    [
+        (Ability.MANY_SPLITS, {Ability.NEW_SPLITS, Ability.REMOVABLE_SPLITS}),
+        (Ability.ROW_POSITIONS, {Ability.HOLES}),
+    ],
+)
+def test_what_makes_no_sense_without_another_goes_with_it(lacking, implied):
+    abilities = Abilities().cannot(lacking, "too early")
+    assert {ability for ability in Ability if ability not in abilities} == {lacking, *implied}
+    for ability in implied:
+        assert abilities.lacking(ability) == f"it needs {lacking.name} (too early)"
+    both = abilities.cannot(min(implied, key=lambda ability: ability.name), "one folder")
+    assert "one folder" in [both.lacking(ability) for ability in implied]  # its own reason counts
+
+
+def test_opting_out_needs_a_reason_and_is_done_once():
+    with pytest.raises(OptionError, match="HOLES is opted out of without a reason"):
+        Abilities().cannot(Ability.HOLES, " ")
+    with pytest.raises(OptionError, match="HOLES is opted out of twice"):
+        Abilities().cannot(Ability.HOLES, "rows are dense").cannot(Ability.HOLES, "too early")

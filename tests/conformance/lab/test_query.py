@@ -2,8 +2,7 @@
 
 import pytest
 
-from tidegate.conformance.lab.judging import dropped
-from tidegate.conformance.lab.query import Batch
+from tidegate.conformance.lab.query import Batch, dropped
 
 SPLITS = {0: ["0#0", "0#1", "0#2"], 1: ["1#0", "1#1"]}
 TIMES = {"0#0": 0, "0#1": 10, "0#2": 20, "1#0": 5, "1#1": 25}
