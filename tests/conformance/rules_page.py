@@ -11,6 +11,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "conformance-rules.md"
 COMMAND = "scripts/conformance-rules"
 HEAD = f"""# Rules of the conformance kit
 
+*For authors of connectors whose kit reports a rule.*
+
 Each rule says why it is there, when it holds, and where to look when it fails. A rule is of the contract
 [tier](conformance.md#tiers) unless it says otherwise, and is skipped for a connector that lacks an ability it needs.
 
