@@ -13,7 +13,7 @@ _MANIFEST = re.compile(r"0*(\d+)-[0-9a-f]{16}")
 
 def count(number: float) -> str:
     """Return a whole number with separated thousands."""
-    return f"{number:,.0f}"
+    return f"{number:,}" if isinstance(number, int) else f"{number:,.0f}"
 
 
 def printable(text: str) -> str:

@@ -47,6 +47,8 @@ def parse_utc(text: str) -> datetime:
 
 
 def _time(value: Any) -> Any:
+    if value is None:
+        raise ValueError("expected a time")
     return value if isinstance(value, datetime) else utc_time(value)
 
 

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Annotated, TypeVar
 from urllib.parse import unquote
 
-from tidegate.enumerators.contract import Json
+from pydantic import BaseModel, ConfigDict, Field
+
 from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.notes.application import applications
 from tidegate.enumerators.notes.folder import NoteFolder, parsed
@@ -23,6 +25,7 @@ from tidegate.jobs.figures import span
 NOTHING = "No running tidegate source of yours is found."
 _SOON = timedelta(hours=1)
 _NAMED = 3
+_Kind = TypeVar("_Kind", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +59,12 @@ def live_sources() -> list[LiveSource]:
     """
     sources = []
     for application, folder in applications(PROGRESS).items():
-        progress = folder.within(PROGRESS)
-        notes = [(name, note) for name in progress.names() if (note := progress.read(name)) is not None]
-        for planner, note in sorted(notes, key=lambda named: named[1].get("started", 0)):
-            with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate
-                if runs(note["process"]) if note["process"] else _is_used(note["pid"]):
-                    sources.append(_live_source(application, folder, planner, note))
+        progress, batches = folder.within(PROGRESS), folder.within(BATCHES)
+        notes = [(name, note) for name in progress.names() if (note := _read(progress, name, _Note)) is not None]
+        for planner, note in sorted(notes, key=lambda named: named[1].started):
+            if runs(note.process) if note.process else _is_used(note.pid):
+                batch, heard_at = _read(batches, planner, _Batch) or _Batch(), utc_time(note.updated)
+                sources.append(LiveSource(batch.query, note.reads, application, heard_at, note.progress, batch.dropped))
     return sources
 
 
@@ -112,11 +115,34 @@ def _deletion(progress: SourceProgress) -> Iterator[tuple[str, bool]]:
         yield f"{split} deleted in {span(left)}", left < _SOON
 
 
-def _live_source(application: str, folder: NoteFolder, planner: str, note: Json) -> LiveSource:
-    batch = folder.within(BATCHES).read(planner) or {}
-    progress = SourceProgress.from_json(note["progress"])
-    heard_at = utc_time(note["updated"])
-    return LiveSource(batch.get("query"), note["reads"], application, heard_at, progress, batch.get("dropped"))
+class _Note(BaseModel):
+    """What is read of a planner's note; see ``ProgressNote``."""
+
+    model_config = ConfigDict(strict=True)
+
+    reads: str
+    process: str
+    pid: Annotated[int, Field(gt=0, lt=2**31)]
+    started: int
+    updated: int
+    progress: SourceProgress
+
+
+class _Batch(BaseModel):
+    """What is read of the note on a batch; see ``batch_note``."""
+
+    model_config = ConfigDict(strict=True)
+
+    query: str | None = None
+    dropped: int | None = None
+
+
+def _read(folder: NoteFolder, name: str, kind: type[_Kind]) -> _Kind | None:
+    """Return a note; None: it cannot be read, or another version of tidegate has written it, or something else."""
+    try:
+        return kind.model_validate(folder.read(name))
+    except (ValueError, TypeError):
+        return None
 
 
 def _is_used(pid: int) -> bool:

@@ -143,7 +143,7 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str:
 
 def counted(number: float, noun: str) -> str:
     """Return a whole number with its noun, in the plural unless the number is 1."""
-    shown = f"{number:,.0f}"
+    shown = f"{number:,}" if isinstance(number, int) else f"{number:,.0f}"
     if shown == "1":
         return f"1 {noun}"
     return f"{shown} {noun}{'es' if noun.endswith('ch') else 's'}"
