@@ -110,12 +110,14 @@ def _windows(progresses: Sequence[QueryProgress]) -> str:
 
 
 def _missing(progresses: Sequence[QueryProgress]) -> str:
-    """Return a sentence on the batches before the first entry, if there are any."""
-    number, entries = progresses[0].number, len(progresses)
+    """Return a sentence on the batches before the first one that is shown, if there are any."""
+    number, entries = next(entry.number for entry in progresses if entry.source_progress), len(progresses)
     if not number:
         return ""
-    if not is_cut(progresses):
-        return f" The query went on from a checkpoint: earlier runs, up to batch {number - 1}, are not shown."
+    if not is_cut(progresses):  # a batch that this run repeats has the plan of an earlier one
+        return (
+            f" The query went on from a checkpoint: what earlier runs planned, up to batch {number - 1}, is not shown."
+        )
     return (
         f" Earlier batches are missing: Spark keeps the last {count(entries)} entries of a query's progress; "
         f"set {KEPT} higher before the query starts to see more."

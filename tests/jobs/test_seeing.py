@@ -9,10 +9,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import tidegate
 from tests.support.command import await_while_running, finish, started
 from tests.support.streams import HOUR, NOON, even_times, kafka_source, new_topic, running, start
+from tests.support.streams import finish as finish_query
 from tidegate import OptionError, WatermarkStrategy
 
 
@@ -71,6 +73,23 @@ def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_pat
     assert outside[1] == f"{account}\n"
     assert account.sources[0].by_split == {f"{topic}-0": 400, f"{topic}-1": 400, f"{topic}-2": 100}
     assert f"{topic}-2 paused, batches 0 to 2" in page
+
+
+def test_a_page_does_not_say_that_it_shows_a_batch_that_its_run_has_repeated(spark, kafka, tmp_path):
+    topic, checkpoint = new_topic(kafka, even_times(NOON, NOON + HOUR, 40)), tmp_path / "checkpoint"
+    rows = kafka_source(kafka, topic, starting_offsets="earliest", max_offsets_per_trigger=10).read_stream(spark)
+
+    def fail_once(batch, number):
+        if number == 2:
+            raise RuntimeError("the sink is away")
+
+    with pytest.raises(StreamingQueryException, match="the sink is away"):
+        finish_query(start(rows, checkpoint, fail_once, availableNow=True))
+    query = start(rows, checkpoint, "noop", availableNow=True)
+    finish_query(query)
+    page = tidegate.report(query, tmp_path / "query.html").read_text()
+    assert "10 rows in 1 batch" in page
+    assert "what was planned before, up to batch 2, is not shown" in page
 
 
 def test_a_query_without_a_source_of_ours_has_nothing_to_show(spark, tmp_path):
