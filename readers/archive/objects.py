@@ -2,23 +2,23 @@
 
 The records of a partition from one offset to another are one object in the folder ``TOPIC/PARTITION`` of the archive:
 
-    orders/0/00000000000000001000.00000000000000002000.1764547200000.1764550799999.3wPRAVyyQuWBJIrTXdHuzg.4.parquet
+    orders/0/00000000000000001000.00000000000000002000.1764547200000.1764550799999.3wPRAVyyQuWBJIrTXdHuzg.4.875bd03c.parquet
 
 That is its first offset, its next offset, the least and the greatest timestamp of its records in ms, the id of the
-topic, and the leader epoch under which it was planned.  Without records, both timestamps are -1.  Old brokers tell no
-id, whose place is empty then, or no leader epoch, which is left out.
+topic, the leader epoch under which it was planned, and a checksum of all this and the folder.  Without records, both
+timestamps are -1.  Old brokers tell no id, whose place is empty then, or no leader epoch, which is left out.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from typing import NamedTuple
+from zlib import crc32
 
-FOOTER_KEY = "tidegate.archive"
-"""The key of the footer in the metadata of an object's file."""
+from tidegate.errors import CorruptDataError
 
-_NAME = re.compile(r"(\d{20})\.(\d{20})\.(-?\d+)\.(-?\d+)\.([\w-]*)(?:\.(\d+))?\.parquet", re.ASCII)
+_NAME = re.compile(r"(\d{20})\.(\d{20})\.(-?\d+)\.(-?\d+)\.([\w-]*)(?:\.(\d+))?\.[0-9a-f]{8}\.parquet", re.ASCII)
+_LEAST_BYTES = 12  # of a file of Parquet
 
 
 class ArchivedObject(NamedTuple):
@@ -43,19 +43,13 @@ class ArchivedObject(NamedTuple):
     def name(self) -> str:
         """The name in the folder of the partition."""
         epoch = "" if self.leader_epoch is None else f".{self.leader_epoch}"
-        return f"{self.first:020d}.{self.next:020d}.{self.min_ms}.{self.max_ms}.{self.topic_id}{epoch}.parquet"
+        what = f"{self.first:020d}.{self.next:020d}.{self.min_ms}.{self.max_ms}.{self.topic_id}{epoch}"
+        return f"{what}.{crc32(f'{self.folder}/{what}'.encode()):08x}.parquet"
 
     @property
     def path(self) -> str:
-        """The name in the archive."""
+        """The name in the archive, which the object also has in its footer."""
         return f"{self.folder}/{self.name}"
-
-    @property
-    def footer(self) -> str:
-        """Which records the file holds, as the file itself says."""
-        topic, _, partition = self.folder.rpartition("/")
-        told = {"topic": topic, "partition": int(partition), "topicId": self.topic_id}
-        return json.dumps({**told, "first": self.first, "next": self.next})
 
 
 class ArchivedPart(NamedTuple):
@@ -67,11 +61,21 @@ class ArchivedPart(NamedTuple):
 
 
 def parse_name(folder: str, name: str, size: int) -> ArchivedObject | None:
-    """Return the object of a name that a listing of a partition's folder shows; None: it is no archived object."""
+    """Return the object of a name in the listing of a partition's folder.
+
+    Returns None for a name that no archived object has, and for a file that is too small, because the machine of its
+    writer crashed.  Raises CorruptDataError for an object that has got another name since it was written: a plan that
+    believed its offsets and times could skip records without ever opening it.
+    """
     match = _NAME.fullmatch(name)
-    if match is None:
+    if match is None or size < _LEAST_BYTES:
         return None
     first, following, min_ms, max_ms = map(int, match.groups()[:4])
     epoch = None if match[6] is None else int(match[6])
-    obj = ArchivedObject(folder, size, first, following, min_ms, max_ms, match[5], leader_epoch=epoch)
-    return obj if first < following else None
+    obj = ArchivedObject(folder, size, first, following, min_ms, max_ms, match[5], epoch)
+    if obj.name != name or first >= following:
+        raise CorruptDataError(
+            f"the archived object {folder}/{name} has another name than when it was written, as its checksum says; "
+            "rename it back, or delete it"
+        )
+    return obj

@@ -14,13 +14,16 @@ from typing_extensions import override
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.archive.layout import ArchiveLayout, Group
-from tidegate.readers.archive.objects import FOOTER_KEY, ArchivedObject, parse_name
+from tidegate.readers.archive.objects import ArchivedObject, parse_name
 from tidegate.readers.arrow.batch_sizes import BATCH_BYTES, MOST_ROWS
 from tidegate.readers.arrow.numpy_arrays import int64_values
 from tidegate.readers.formats.parquet import column_ranges, row_bytes
 from tidegate.readers.objects.file import ObjectFile
 from tidegate.readers.objects.values import SMALL_BYTES, TAIL_BYTES
 from tidegate.readers.places.place import Place
+
+FOOTER_KEY = b"tidegate.archive"
+"""The key of an object's path in the metadata of its file."""
 
 _MICROSECONDS = 1000  # in a millisecond
 
@@ -48,8 +51,8 @@ class OwnLayout(ArchiveLayout):
                 source.hold([(0, obj.size) if obj.size <= SMALL_BYTES else (max(0, obj.size - TAIL_BYTES), obj.size)])
             try:
                 file = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
-                if (file.metadata.metadata or {}).get(FOOTER_KEY.encode()) != obj.footer.encode():
-                    raise pa.ArrowInvalid("its footer tells of other records than its name")
+                if (file.metadata.metadata or {}).get(FOOTER_KEY) != obj.path.encode():
+                    raise pa.ArrowInvalid("its footer has another name")
                 yield _OpenParquet(file, source if self.place.is_far and obj.size > SMALL_BYTES else None, obj)
             except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
                 address = self.place.address(obj.path)

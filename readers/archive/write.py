@@ -8,7 +8,8 @@ from tempfile import TemporaryFile
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidegate.readers.archive.objects import FOOTER_KEY, ArchivedObject
+from tidegate.readers.archive.objects import ArchivedObject
+from tidegate.readers.archive.parquet import FOOTER_KEY
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.places.place import Place
 
@@ -46,13 +47,14 @@ def write_object(
             write_page_checksum=True,  # zstd does not notice every damage
             store_decimal_as_integer=False,
         ) as writer:
-            writer.add_key_value_metadata({FOOTER_KEY: empty.footer})
             for group in _groups(batches):
                 writer.write_table(group, row_group_size=group.num_rows)
                 extremes = pc.min_max(group["timestamp"].cast(pa.int64()))
                 times += [extremes["min"].as_py() // 1000, extremes["max"].as_py() // 1000]
                 rows += group.num_rows
-        written = empty._replace(size=file.tell(), min_ms=min(times, default=-1), max_ms=max(times, default=-1))
+            written = empty._replace(min_ms=min(times, default=-1), max_ms=max(times, default=-1))
+            writer.add_key_value_metadata({FOOTER_KEY: written.path})
+        written = written._replace(size=file.tell())
         place.put(written.path, file, noun="archived records")
     return written, rows
 

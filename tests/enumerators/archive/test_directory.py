@@ -1,10 +1,12 @@
 """The directory against an oracle that knows of each offset which object holds it."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.archives import list_partition
 from tidegate.enumerators.archive.directory import Directory
+from tidegate.errors import OptionError
 from tidegate.readers.archive.objects import ArchivedObject, parse_name
 from tidegate.readers.places.place import Place
 
@@ -50,15 +52,44 @@ def test_no_object_with_records_of_a_time_is_left_out(objects, time_ms, start):
 
 
 def test_a_listing_tells_offsets_times_and_the_topics_id(tmp_path):
-    obj = ArchivedObject("orders/0", 3, 10, 20, -5, 1_700_000_000_000, "3wPRAVyyQuWBJIrTXdHuzg", leader_epoch=4)
+    obj = ArchivedObject("orders/0", 300, 10, 20, -5, 1_700_000_000_000, "3wPRAVyyQuWBJIrTXdHuzg", leader_epoch=4)
     folder = tmp_path / "orders" / "0"
     folder.mkdir(parents=True)
-    (folder / obj.name).write_bytes(b"abc")
+    (folder / obj.name).write_bytes(bytes(300))
     (folder / "README.md").write_bytes(b"")
     directory = list_partition(Place(str(tmp_path)), "orders", 0)
     assert [part.obj for part in directory.parts] == [obj]
     assert (directory.first, directory.topic_ids, directory.leader_epoch) == (10, {obj.topic_id}, 4)
     of_old_brokers = obj._replace(topic_id="", leader_epoch=None)
-    assert parse_name("orders/0", of_old_brokers.name, 3) == of_old_brokers
+    assert parse_name("orders/0", of_old_brokers.name, 300) == of_old_brokers
     assert list_partition(Place(str(tmp_path)), "orders", 1).first is None
-    assert parse_name("orders/0", obj.name.replace("parquet", "tmp"), 3) is None
+    assert parse_name("orders/0", obj.name.replace("parquet", "tmp"), 300) is None
+
+
+@pytest.mark.parametrize("size", [0, 4])
+def test_an_object_that_a_crash_left_unfinished_is_not_archived(tmp_path, size):
+    finished, unfinished = (ArchivedObject("orders/0", 12, at, at + 10, 0, 9, "id") for at in (0, 10))
+    folder = tmp_path / "orders" / "0"
+    folder.mkdir(parents=True)
+    (folder / finished.name).write_bytes(bytes(12))
+    (folder / unfinished.name).write_bytes(bytes(size))
+    directory = list_partition(Place(str(tmp_path)), "orders", 0)
+    assert [part.obj for part in directory.parts] == [finished]
+    assert directory.holes(0, 20) == [(10, 20)]
+
+
+@pytest.mark.parametrize("log", ["_delta_log/00000000000000000000.json", "metadata/00000-1f.metadata.json"])
+@pytest.mark.parametrize("given", ["orders", "."])
+def test_a_table_is_no_archive(tmp_path, log, given):
+    (tmp_path / "orders" / log).parent.mkdir(parents=True)
+    (tmp_path / "orders" / log).write_bytes(b"{}")
+    (tmp_path / "orders" / "part-00000.parquet").write_bytes(b"")
+    kind = "a Delta" if "delta" in log else "an Iceberg"
+    with pytest.raises(OptionError, match=f"archive is .*, but .*orders is {kind} table; an archive is what tidegate"):
+        list_partition(Place(str(tmp_path / given)), "orders", 0)
+
+
+def test_a_folder_of_that_name_without_a_log_is_no_table(tmp_path):
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "readme.json").write_bytes(b"{}")
+    assert not list_partition(Place(str(tmp_path)), "orders", 0).parts

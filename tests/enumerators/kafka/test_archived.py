@@ -21,6 +21,7 @@ from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import CorruptDataError, DataLossError, OptionError
 from tidegate.jobs.archive import pieces as pieces_module
 from tidegate.jobs.archive.pieces import copy, plan_archive
+from tidegate.readers.archive.objects import parse_name
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.places.place import Place
 
@@ -223,6 +224,20 @@ def test_a_planner_goes_on_behind_objects_that_a_lifecycle_rule_has_deleted(kafk
             oldest.unlink()
             asked = {"peek": ({split: 0}, Horizon()), "lookup": (0, {split: 0})}
             assert getattr(enumerator, look)(*asked[look])[split].position == int(oldest.name.split(".")[1])
+
+
+@pytest.mark.parametrize("changed", [{"max_ms": FIRST_MS}, {"first": 5}, {"next": 3}, {"topic_id": ""}])
+def test_an_object_that_was_renamed_ends_the_query_before_a_record_is_skipped(kafka, twins, tmp_path, changed):
+    """By its new name, the object has no record as late as the start of the query, so nobody would open it."""
+    _, cut, whole_archive = twins
+    shutil.copytree(whole_archive, tmp_path / "archive")
+    oldest = min((tmp_path / "archive" / cut / "0").iterdir())
+    obj = parse_name(f"{cut}/0", oldest.name, oldest.stat().st_size)
+    name = obj._replace(**changed).name.split(".")
+    oldest.rename(oldest.with_name(".".join([*name[:-2], oldest.name.split(".")[-2], name[-1]])))
+    of = source(kafka, cut, archive=str(tmp_path / "archive"), starting_offsets=None, starting_timestamp=FIRST_MS + 1)
+    with pytest.raises(CorruptDataError, match="has another name than when it was written"), planning(of) as planned:
+        planned[0].starts(planned[1], first=True)
 
 
 def test_a_planner_lists_the_archive_again_after_an_hour(kafka, twins, tmp_path, monkeypatch):

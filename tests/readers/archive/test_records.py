@@ -127,11 +127,14 @@ def test_a_byte_that_has_changed_is_noticed(tmp_path):
         list(OwnLayout(place).read(obj, 0, 30, SCHEMA))
 
 
-@pytest.mark.parametrize("other", [{"first": 5}, {"next": 500}, {"folder": "orders/1"}, {"topic_id": "other"}])
+@pytest.mark.parametrize(
+    "other",
+    [{"first": 5}, {"next": 500}, {"folder": "orders/1"}, {"topic_id": "other"}, {"min_ms": 1}, {"max_ms": 5}],
+)
 def test_an_object_that_holds_other_records_than_its_name_says_is_refused(tmp_path, other):
     place, obj, _ = archived(tmp_path, [record(at) for at in range(30)])
     renamed = obj._replace(**other)
     (tmp_path / renamed.folder).mkdir(exist_ok=True)
     (tmp_path / obj.path).rename(tmp_path / renamed.path)
-    with pytest.raises(CorruptDataError, match="its footer tells of other records than its name"):
+    with pytest.raises(CorruptDataError, match="its footer has another name"):
         list(OwnLayout(place).read(renamed, 5, 30, SCHEMA))
