@@ -29,7 +29,7 @@ def aligned(servers: str) -> KafkaSource:
         starting_offsets_by_timestamp_strategy="latest",
         watermarks=strategies()[0],
         max_offsets_per_trigger=1_000_000,
-        include_source_watermark=True,
+        source_watermark="column",
     )
 
 

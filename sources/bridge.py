@@ -93,9 +93,9 @@ def schema_of(source: SourceContract) -> StructType:
     If some rows hold only the watermark, any column may be null.
     """
     schema = source.arrow_schema
-    if source.include_source_watermark:
+    if source.source_watermark != "none":
         schema = schema.append(pa.field(SOURCE_WATERMARK, pa.timestamp("us", "UTC")))
-    if source.watermark_rows:
+    if source.source_watermark == "rows":
         schema = nullable(schema)
     return from_arrow_schema(schema)
 
@@ -276,7 +276,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._note().write(progress)
         if self._group is not None and self._source.watermarks.group_location is not None:
             self._group.show(progress)
-        goes_by_watermark = self._add_on is not None or self._source.include_source_watermark
+        goes_by_watermark = self._add_on is not None or self._source.source_watermark != "none"
         if goes_by_watermark and _reads_past_end_of_time(start, offset):
             _LOG.warning(
                 "the last run ended with a watermark of plus infinity, and Spark's never goes back: all rows of this "
@@ -322,7 +322,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _has_watermark_rows(self) -> bool:
-        return self._source.watermark_rows or self._add_on is not None
+        return self._source.source_watermark == "rows" or self._add_on is not None
 
     def stop(self) -> None:
         if self._planner is not None:

@@ -73,10 +73,9 @@ class SourceContract(BaseModel, ABC):
     future_event_time: the policy for a row whose event time is in the future.  With ``ignore`` the row is delivered,
         but planning and watermark leave it out.  With ``hold`` its split waits until the time has come.  ``fail`` ends
         the query.
-    include_source_watermark: add the column ``source_watermark``, the source's watermark at the end of the batch, for
-        ``tidegate.with_source_watermark``.
-    watermark_rows: when the watermark moves, add a row with only the watermark.  So Spark's watermark and timers also
-        move while no data comes.
+    source_watermark: ``column`` adds the source's watermark at the end of the batch to each row.  ``rows`` also adds a
+        row with only the watermark when that moves, so that Spark's watermark and timers move while no data comes.
+        ``tidegate.with_source_watermark`` uses both.
     target_batch_duration: size batches so that each takes about this time, within all other limits.  The first batch
         has at most 1,000 rows.
     max_trigger_delay: the longest that a batch waits until there are enough rows for it.
@@ -101,8 +100,7 @@ class SourceContract(BaseModel, ABC):
     bad_event_time: BadEventTime = "fail"
     max_future_skew: Annotated[Duration, Field(ge=timedelta(0))] = timedelta(days=1)
     future_event_time: FutureEventTime = "ignore"
-    include_source_watermark: bool = False
-    watermark_rows: bool = False
+    source_watermark: Literal["none", "column", "rows"] = "none"
     target_batch_duration: Annotated[Duration, Field(ge=timedelta(milliseconds=1))] | None = None
     max_trigger_delay: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(minutes=15)
     discovery_interval: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(seconds=30)
@@ -136,10 +134,8 @@ class SourceContract(BaseModel, ABC):
             )
         if self.late_splits == "catch-up" and drift is None:
             raise ValueError("lateSplits is 'catch-up', which needs maxDrift")
-        if self.watermark_rows and not self.include_source_watermark:
-            raise ValueError("watermarkRows is set, which needs includeSourceWatermark")
-        if self.include_source_watermark and not self.has_watermarks:
-            raise ValueError("includeSourceWatermark is set, but the source has no watermarks")
+        if self.source_watermark != "none" and not self.has_watermarks:
+            raise ValueError(f"sourceWatermark is {self.source_watermark!r}, but the source has no watermarks")
         _ = self.alignment_folder
         return self
 

@@ -66,10 +66,10 @@ def read_task(source: SourceContract, partition: TaskPartition) -> Iterator[pa.R
     """Yield the rows of a task, with the columns of watermarks.  Called on an executor."""
     freeze_imports()
     with in_one_sentence():
-        names = [SOURCE_WATERMARK] if source.include_source_watermark else []
+        names = [SOURCE_WATERMARK] if source.source_watermark != "none" else []
         if ADD_ON_WATERMARK in partition.watermarks_ms:
             names.append(ADD_ON_WATERMARK)
-        may_be_null = source.watermark_rows or ADD_ON_WATERMARK in partition.watermarks_ms
+        may_be_null = source.source_watermark == "rows" or ADD_ON_WATERMARK in partition.watermarks_ms
         if partition.watermark_row_ms is not None:
             schema = nullable(source.arrow_schema)
             nothing = pa.record_batch([pa.nulls(1, field.type) for field in schema], schema=schema)

@@ -18,8 +18,8 @@ _MONTHS = re.compile(r"(\d+)\s+(month|year)s?\b", re.IGNORECASE)
 def with_source_watermark(rows: DataFrame, event_time: str | None = None, delay: str = "1 millisecond") -> DataFrame:
     """Let Spark's watermark follow the source's watermark, and drop the rows that only hold it.
 
-    rows: a stream of a tidegate source with ``includeSourceWatermark``, as ``load`` returns it.  With
-        ``watermarkRows``, the watermark also moves while no data comes.
+    rows: a stream of a tidegate source with ``sourceWatermark``, as ``load`` returns it.  With ``rows``, the
+        watermark also moves while no data comes.
     event_time: the time column of windows or joins.  Spark's watermark on it is the greatest time less ``delay``, and
         at least the source's watermark.  So a source that waits for the others of its group does not hold their state.
         None: Spark's watermark is on the column ``source_watermark``, one millisecond behind the source's, for the
@@ -31,7 +31,7 @@ def with_source_watermark(rows: DataFrame, event_time: str | None = None, delay:
     for name in (SOURCE_WATERMARK, event_time or SOURCE_WATERMARK):
         if name not in rows.columns:
             raise OptionError(
-                f"the DataFrame has no column {name!r}; set includeSourceWatermark, and use it before other steps"
+                f"the DataFrame has no column {name!r}; set sourceWatermark, and use it before other steps"
             )
     stream, column = rows, SOURCE_WATERMARK
     if event_time is not None:

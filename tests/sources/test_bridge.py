@@ -44,7 +44,7 @@ def test_a_batch_query_over_nothing_gives_no_rows(spark, path):
 def test_a_row_with_nothing_but_the_watermark_moves_spark_s_while_no_data_comes(spark, path, tmp_path):
     append(path, a=[0, 1000, 2000], b=[0, 500])
     watermarks = WatermarkStrategy().with_idleness(timedelta(seconds=1))
-    source = MemorySource(path=path, include_source_watermark=True, watermark_rows=True, watermarks=watermarks)
+    source = MemorySource(path=path, source_watermark="rows", watermarks=watermarks)
     marked = tidegate.with_source_watermark(source.read_stream(spark))
     once = marked.dropDuplicatesWithinWatermark(["split", "position"])
     with running(start(once, tmp_path / "checkpoint", "memory", name="kept")) as query:
@@ -74,7 +74,7 @@ class EmptySource(MemorySource):
 
 @pytest.mark.parametrize("event_time", [None, "timestamp"])
 def test_a_row_in_which_every_column_is_null_is_taken_for_no_watermark_row(spark, event_time):
-    source = EmptySource(path="", include_source_watermark=True, watermark_rows=True)
+    source = EmptySource(path="", source_watermark="rows")
     task = ReadTask((SplitRange("a", 0, 3),))
     partition = TaskPartition(task, None, {"source_watermark": 999}, watermark_row_ms={"source_watermark": 999})
     table = pa.Table.from_batches([*read_task(source, partition)])
@@ -115,7 +115,7 @@ def test_the_delay_is_that_of_spark_also_in_a_time_zone_that_changes_to_winter_t
 
 def test_a_stream_without_the_column_of_the_watermark_is_refused(spark, path):
     append(path, a=[0])
-    with pytest.raises(OptionError, match="no column 'source_watermark'; set includeSourceWatermark"):
+    with pytest.raises(OptionError, match="no column 'source_watermark'; set sourceWatermark"):
         tidegate.with_source_watermark(MemorySource(path=path).read_stream(spark))
 
 
@@ -246,13 +246,13 @@ class Bounded(MemorySource):
         return enumerator
 
 
-@pytest.mark.parametrize("goes_by", ["windows", "include_source_watermark", None])
+@pytest.mark.parametrize("goes_by", ["windows", "sourceWatermark", None])
 def test_a_run_that_reads_on_after_a_watermark_of_plus_infinity_warns_whoever_goes_by_it(
     stream_reader, path, capfd, goes_by
 ):
     append(path, a=range(10))
     options = windows_of("5 s") if goes_by == "windows" else {}
-    fields = {"include_source_watermark": goes_by == "include_source_watermark"}
+    fields = {"source_watermark": "column" if goes_by == "sourceWatermark" else "none"}
     first, second = (stream_reader(options=options, build=Bounded, end=end, **fields) for end in (5, 10))
     ended = first.latestOffset(first.initialOffset(), ReadAllAvailable())
     assert "plus infinity" not in capfd.readouterr().err
@@ -261,11 +261,11 @@ def test_a_run_that_reads_on_after_a_watermark_of_plus_infinity_warns_whoever_go
 
 
 def test_with_rows_that_only_tell_the_watermark_every_column_may_be_null():
-    nullable = {True: set(), False: set()}
-    for rows in nullable:
-        source = MemorySource(path="", include_source_watermark=True, watermark_rows=rows)
-        nullable[rows] = {field.name for field in schema_of(source) if field.nullable}
-    assert nullable[True] - nullable[False] == {"split"}
+    nullable = {"rows": set(), "column": set()}
+    for kind in nullable:
+        source = MemorySource(path="", source_watermark=kind)
+        nullable[kind] = {field.name for field in schema_of(source) if field.nullable}
+    assert nullable["rows"] - nullable["column"] == {"split"}
 
 
 def test_trigger_once_with_a_max_drift_warns_that_it_ends_early(stream_reader, path, capfd):

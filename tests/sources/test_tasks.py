@@ -26,8 +26,7 @@ def test_records_their_event_times_and_watermarks_are_read_without_pandas(kafka)
         starting_offsets="earliest",
         include_headers=True,
         include_event_time=True,
-        include_source_watermark=True,
-        watermark_rows=True,
+        source_watermark="rows",
     )
     with coordinating(source, limits=Limits(aligned=False)) as run:
         tasks, state = run.everything()

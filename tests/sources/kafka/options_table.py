@@ -35,7 +35,7 @@ SUBJECTS = {
     "event time": (
         *("eventTime", "eventTimeUnit", "badEventTime", "maxFutureSkew", "futureEventTime", "badRecordsPath"),
         *("maxOutOfOrderness", "watermarkFrom", "idleTimeout", "includeEventTime"),
-        *("includeSourceWatermark", "watermarkRows"),
+        "sourceWatermark",
     ),
     "schema registry": (
         *("schema.registry.url", "schema.registry.basic.auth.user.info", "schema.registry.bearer.auth.token"),

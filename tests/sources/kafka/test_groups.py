@@ -39,7 +39,7 @@ def test_a_join_of_two_topics_that_are_hours_apart_loses_no_match_and_keeps_litt
     left, right = new_topic(kafka, left_times), new_topic(kafka, right_times)
     frames = [
         tidegate.with_source_watermark(
-            grouped(kafka, topic, "join", include_source_watermark=True, watermark_rows=True).read_stream(spark),
+            grouped(kafka, topic, "join", source_watermark="rows").read_stream(spark),
             "timestamp",
             DELAY,
         ).alias(name)

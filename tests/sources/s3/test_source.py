@@ -115,7 +115,7 @@ def test_a_stream_needs_a_place_for_what_it_discovers(spark, bucket, source, tmp
 def test_the_watermark_is_that_of_the_least_unread_time(spark, bucket, source, tmp_path):
     fill(bucket, 5)
     strategy = aligned(timedelta(hours=1), timedelta(minutes=5))
-    frame = source(event_time="column:at", watermarks=strategy, include_source_watermark=True).read_stream(spark)
+    frame = source(event_time="column:at", watermarks=strategy, source_watermark="column").read_stream(spark)
     run = available_now(frame.select("id", "at", "source_watermark"), tmp_path / "checkpoint")
     for rows in run.rows.values():
         assert rows[0]["source_watermark"] is not None
