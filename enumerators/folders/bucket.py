@@ -12,7 +12,7 @@ from tidegate.enumerators.folders.contract import FileInfo, Folder, Stored
 from tidegate.errors import ConnectorError
 from tidegate.readers.s3.address import S3Address
 from tidegate.readers.s3.config import S3ConnectionConfig
-from tidegate.readers.s3.listing import list_pages
+from tidegate.readers.s3.listing import Page, PageRequest, list_pages
 from tidegate.readers.s3.request import ask_s3
 
 _Answer = TypeVar("_Answer")
@@ -57,17 +57,16 @@ class BucketFolder(Folder):
     @override
     def files(self) -> dict[str, FileInfo]:
         files = {}
-        for answer in self._listed():
-            for entry in answer.get("Contents", ()):
-                name = self._name(entry["Key"])
+        for page in self._pages():
+            for obj, _ in page.listed:
+                name = self._name(obj.key)
                 if name and not name.startswith("."):
-                    files[name] = FileInfo(entry["Size"], entry["LastModified"].timestamp())
+                    files[name] = FileInfo(obj.size, obj.modified_ms / 1000)
         return files
 
     @override
     def folders(self) -> list[str]:
-        listed = self._listed()
-        return [self._name(entry["Prefix"])[:-1] for answer in listed for entry in answer.get("CommonPrefixes", ())]
+        return sorted({self._name(folder)[:-1] for page in self._pages() for folder in page.folders})
 
     @property
     def _client(self) -> Any:
@@ -83,9 +82,9 @@ class BucketFolder(Folder):
     def _name(self, key: str) -> str:
         return key.removeprefix(self._key(""))
 
-    def _listed(self) -> Iterator[Any]:
-        """Yield the answers to a listing of the folder."""
-        return list_pages(self._config, self._place.bucket, self._key(""), "read", self._target, Delimiter="/")
+    def _pages(self) -> Iterator[Page]:
+        request = PageRequest(self._place.bucket, self._key(""), is_shallow=True)
+        return list_pages(self._config, request, "read", self._target)
 
     def _put(self, name: str, data: bytes, **condition: str) -> str | None:
         def put() -> str:

@@ -11,6 +11,7 @@ from tidegate.enumerators.s3.times.markers import FolderMarkers
 from tidegate.errors import OptionError
 from tidegate.readers.objects.partitions import UNFINISHED_COPY, is_hidden
 from tidegate.readers.objects.values import S3Object
+from tidegate.readers.s3.listing import ARCHIVED, Listed
 
 HADOOP_FOLDER = "_$folder$"  # the mark of a folder by Hadoop's old S3 clients
 _BRACES = re.compile("{([^{}]*)}")  # without others inside
@@ -27,6 +28,7 @@ class ListingRules:
         Spark always enters.
     modified_after_ms, modified_before_ms: limits of LastModified, both exclusive.
     markers: objects that are not data, but say that a folder is complete.
+    ignore_archived: whether objects of an archived storage class are left out.
 
     As in Spark, a name hides its object or folder if it begins with ``.``, or ends in ``._COPYING_``.  It also does if
     it begins with ``_`` and has no ``=``.  The folders of the prefix itself may have any name.  Keys that end in
@@ -41,23 +43,27 @@ class ListingRules:
     modified_after_ms: int | None = None
     modified_before_ms: int | None = None
     markers: FolderMarkers | None = None
+    ignore_archived: bool = False
 
     def __post_init__(self) -> None:
         if self.path_glob_filter is not None:
             _pattern(self.path_glob_filter)
 
-    def finds(self, obj: S3Object) -> bool:
+    def finds(self, listed: Listed) -> bool:
         """Return whether discovery wants an object: it is data, or a marker."""
-        return self._is_marker(obj) or self.takes(obj)
+        return self._is_marker(listed.obj) or self.takes(listed)
 
-    def takes(self, obj: S3Object) -> bool:
+    def takes(self, listed: Listed) -> bool:
         """Return whether an object is data."""
-        return self.objection(obj) is None
+        return self.objection(listed) is None
 
-    def objection(self, obj: S3Object) -> str | None:
+    def objection(self, listed: Listed) -> str | None:
         """Return why an object is not data, as a clause after "because"; None: it is data."""
+        obj, storage_class = listed
         if self._is_marker(obj):
             return "it is a marker, which says that its folder is complete"
+        if self.ignore_archived and storage_class in ARCHIVED:
+            return f"it is archived in the storage class {storage_class}, and ignoreArchivedFiles is true"
         return self._objection_to_name(obj) or self._objection_to_time(obj.modified_ms)
 
     def _is_marker(self, obj: S3Object) -> bool:

@@ -13,7 +13,7 @@ from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.enumerators.s3.state.rereads import request_reread
 from tidegate.errors import OptionError
 from tidegate.jobs.ledger.query_ledger import QueryLedger, times_of
-from tidegate.jobs.ledger.why import Wanted, find_chunks, listed
+from tidegate.jobs.ledger.why import Wanted, find_chunks, wanted_objects
 from tidegate.readers.objects.values import Chunk, S3Object
 
 
@@ -37,8 +37,8 @@ def reread_objects(ledger: QueryLedger, objects: str | None, begin: datetime | N
         raise OptionError("to read objects again, --checkpoint must hold a batch, which says what objects were found")
     rules = source.listing_rules
     wanted = Wanted(objects or f"{rules.prefix}*")
-    candidates = [obj for obj in listed(source, wanted) if obj.key.startswith(rules.prefix)]
-    candidates = [obj for obj in candidates if rules.takes(obj)]
+    found = [one for one in wanted_objects(source, wanted) if one.obj.key.startswith(rules.prefix)]
+    candidates = [one.obj for one in found if rules.takes(one)]
     new = {obj.key for obj in seen.sift(candidates)[0]}
     known_objects = [obj for obj in candidates if obj.key not in new]
     times = {"starting_timestamp": begin, "ending_timestamp": end}

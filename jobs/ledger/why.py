@@ -6,7 +6,6 @@ import fnmatch
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
@@ -20,8 +19,8 @@ from tidegate.errors import OptionError
 from tidegate.jobs.ledger.query_ledger import QueryLedger
 from tidegate.readers.objects.values import Chunk, S3Object
 from tidegate.readers.s3.address import s3_address
-from tidegate.readers.s3.listing import list_pages
-from tidegate.readers.s3.store import s3_object
+from tidegate.readers.s3.listing import Listed, PageRequest, list_pages
+from tidegate.readers.s3.store import ObjectStore
 from tidegate.sources.s3.source import S3Source
 
 _SPECIAL = re.compile(r"[*?\[]")
@@ -59,17 +58,18 @@ class Wanted:
         return key == self.pattern or (self.is_glob and fnmatch.fnmatchcase(key, self.pattern))
 
 
-def listed(source: S3Source, wanted: Wanted) -> list[S3Object]:
+def wanted_objects(source: S3Source, wanted: Wanted) -> list[Listed]:
     """Return the wanted objects of the source's bucket, data or not, in the order of keys.
 
     Raises OptionError if another bucket is named, and the errors of the listing.
     """
     if "://" in wanted.text and not wanted.text.partition("://")[2].startswith(f"{source.bucket}/"):
         raise OptionError(f"{wanted.text!r} is not in the bucket {source.bucket!r}, of the path {source.path}")
-    pages = list_pages(source.connection, source.bucket, wanted.prefix)
-    # The key itself is the first key with this prefix.
-    entries = (entry for page in islice(pages, None if wanted.is_glob else 1) for entry in page.get("Contents", ()))
-    return [s3_object(entry["Key"], entry["Size"], entry) for entry in entries if wanted.has(entry["Key"])]
+    if not wanted.is_glob:
+        found = ObjectStore(source.connection, source.bucket).find(wanted.pattern)
+        return [] if found is None else [found]
+    pages = list_pages(source.connection, PageRequest(source.bucket, wanted.prefix))
+    return sorted({listed for page in pages for listed in page.listed if wanted.has(listed.obj.key)})
 
 
 def why_of(ledger: QueryLedger, wanted: Wanted) -> list[Json]:
@@ -86,7 +86,7 @@ def why_of(ledger: QueryLedger, wanted: Wanted) -> list[Json]:
     for left_out in ledger.left_out.objects():
         if wanted.has(left_out.obj.key):
             noted.setdefault(left_out.obj.key, []).append(left_out)
-    present = {} if ledger.source is None else {obj.key: obj for obj in listed(ledger.source, wanted)}
+    present = {} if ledger.source is None else {one.obj.key: one for one in wanted_objects(ledger.source, wanted)}
     keys = {*chunks, *noted, *present, *(() if wanted.is_glob else (wanted.pattern,))}
     return [
         {
@@ -129,7 +129,7 @@ def _of_chunk(ledger: QueryLedger, split: SplitId, position: int, chunk: Chunk) 
 def _of_object(
     ledger: QueryLedger,
     key: str,
-    present: S3Object | None,
+    present: Listed | None,
     chunks: Sequence[tuple[SplitId, int, Chunk]],
     noted: Sequence[LeftOutObject],
 ) -> Iterator[Json]:
@@ -147,8 +147,8 @@ def _of_object(
         yield _finding("left out", f"its key does not begin with {rules.prefix!r}")
     elif (objection := rules.objection(present)) is not None:
         yield _finding("left out", objection)
-    elif present not in [*(chunk.source for _, _, chunk in chunks), *(note.obj for note in noted)]:
-        yield _finding("overwritten" if chunks else _of_present(ledger, present))
+    elif present.obj not in [*(chunk.source for _, _, chunk in chunks), *(note.obj for note in noted)]:
+        yield _finding("overwritten" if chunks else _of_present(ledger, present.obj))
 
 
 def _of_present(ledger: QueryLedger, present: S3Object) -> State:

@@ -9,10 +9,15 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from http import HTTPStatus
+from types import SimpleNamespace
 from typing import Any
 
 ATTEMPTS = 3  # boto3's attempts for one request; the owner of a Deadline sends the request again after them
 MOST_CONNECTIONS = 64  # with boto3's 10, the threads that survey objects would wait for connections
+_OF_AWS = (".amazonaws.com", ".amazonaws.com.cn")
+PAYER = {"x-amz-request-payer": "requester"}
+"""The header of a request that its sender pays for, not the owner of the bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,7 @@ class S3ConnectionConfig:
     access_key, secret_key, session_token: the credentials.  None: boto3's default chain finds them on each machine.
         That is safer, since no secret travels then.  Neither ``repr`` nor any error shows them.
     deadline_s: seconds for one operation, retries included.
+    requester_pays: whoever sends a request to a bucket pays for it.
     """
 
     endpoint: str | None = None
@@ -34,6 +40,7 @@ class S3ConnectionConfig:
     anonymous: bool = False
     role: str | None = None
     deadline_s: float = 60
+    requester_pays: bool = False
 
     def client(self) -> Any:
         """Return this process's boto3 client of S3, which threads share; nobody closes it.
@@ -107,7 +114,23 @@ def _new_client(config: S3ConnectionConfig, service: str) -> Any:
                 signature_version=UNSIGNED if config.anonymous else "s3v4",
             )
         )
-    return _boto3_session(config, os.getpid()).client(service, endpoint_url=config.endpoint, config=settings)
+    client = _boto3_session(config, os.getpid()).client(service, endpoint_url=config.endpoint, config=settings)
+    if service == "s3" and not client.meta.endpoint_url.endswith(_OF_AWS):
+        client.meta.events.register("before-send.s3.HeadBucket", _no_other_region)
+    if service == "s3" and config.requester_pays:
+        client.meta.events.register("before-call.s3", lambda params, **_: params["headers"].update(PAYER))
+    return client
+
+
+def _no_other_region(request: Any, **_: object) -> Any:
+    """Answer that there is no such bucket.
+
+    After a redirect, botocore asks so for the region of a bucket, and for ever if this request is redirected as well.
+    Only AWS has other regions.
+    """
+    from botocore.awsrequest import AWSResponse
+
+    return AWSResponse(request.url, HTTPStatus.NOT_FOUND, {}, SimpleNamespace(stream=lambda: ()))
 
 
 @functools.cache

@@ -2,49 +2,200 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import unquote_plus
+from xml.etree import ElementTree as ET
 
-from tidegate.errors import ConnectorError
-from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.errors import ConnectorError, TransientError
+from tidegate.readers.objects.values import S3Object
+from tidegate.readers.s3.config import S3ConnectionConfig, time_of
 from tidegate.readers.s3.request import ask_s3
+from tidegate.readers.s3.signed_get import STEP_BYTES, Answer, signed_get
+
+MOST_PAGE_BYTES = 32 << 20  # a thousand keys of S3's greatest length, each letter escaped, have less
+ARCHIVED = frozenset({"GLACIER", "DEEP_ARCHIVE"})
+"""The storage classes whose objects must be restored before they can be read."""
+_ROOT = "ListBucketResult"
+
+
+class Listed(NamedTuple):
+    """An object, and its storage class; empty: the endpoint names none."""
+
+    obj: S3Object
+    storage_class: str = ""
+
+
+class Page(NamedTuple):
+    """A page of a listing.
+
+    folders: the prefixes below which the listing did not go; each ends in ``/``.
+    token: continues the listing; None: this is the last page.
+    """
+
+    listed: list[Listed]
+    folders: list[str]
+    token: str | None
+
+
+class PageRequest(NamedTuple):
+    """A request for a page.
+
+    is_shallow: name the folders directly below the prefix, and list nothing in them.
+    token: that of the page before; None: the first page.
+    most_keys: the greatest number of objects and folders on the page.
+    """
+
+    bucket: str
+    prefix: str
+    is_shallow: bool = False
+    token: str | None = None
+    most_keys: int = 1000
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The parameters of the request."""
+        query = {"list-type": "2", "encoding-type": "url", "max-keys": str(self.most_keys), "prefix": self.prefix}
+        return query | self._options("delimiter", "continuation-token")
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The same, as boto3's client takes them."""
+        parameters = {"Bucket": self.bucket, "Prefix": self.prefix, "MaxKeys": self.most_keys}
+        return parameters | self._options("Delimiter", "ContinuationToken")
+
+    def _options(self, delimiter: str, token: str) -> dict[str, str]:
+        return {**({delimiter: "/"} if self.is_shallow else {}), **({} if self.token is None else {token: self.token})}
 
 
 def list_pages(
     config: S3ConnectionConfig,
-    bucket: str,
-    prefix: str,
+    request: PageRequest,
     operation: str = "list",
     target: str | None = None,
     seconds: float | None = None,
-    **parameters: str | int,
-) -> Iterator[Any]:
-    """Yield the answers to a listing, each when its turn comes.
+    stopped: threading.Event | None = None,
+) -> Iterator[Page]:
+    """Yield the pages of a listing, each when its turn comes.  Endpoints differ in the order, and some repeat folders.
 
-    operation, target, seconds: as ``ask_s3`` takes them; default: the prefix, and the connection's deadline.
-    parameters: others of ListObjectsV2, such as ``Delimiter``.
+    operation, target, seconds, stopped: as ``ask_s3`` takes them; default: the prefix, and the connection's deadline.
+
+    Raises the errors of ``list_page``, and ConnectorError for a token that was there before.
+    """
+    tokens: set[str] = set()
+    target = target or f"s3://{request.bucket}/{request.prefix}"
+    while True:
+        page = list_page(config, request, operation, target, seconds, stopped)
+        yield page
+        if page.token is None:
+            return
+        if page.token in tokens:
+            raise ConnectorError(f"the endpoint repeats a token in the listing of {target}, which would never end")
+        tokens.add(page.token)
+        request = request._replace(token=page.token)
+
+
+def list_page(
+    config: S3ConnectionConfig,
+    request: PageRequest,
+    operation: str,
+    target: str,
+    seconds: float | None = None,
+    stopped: threading.Event | None = None,
+) -> Page:
+    """Return a page of a listing.  An answer that is no listing, though the endpoint says 200, is asked for again.
 
     Raises the errors of ``ask_s3``, and ConnectorError if the endpoint cuts the listing and gives no token to continue.
     """
-    target, seconds = target or f"s3://{bucket}/{prefix}", seconds or config.deadline_s
-    request = {"Bucket": bucket, "Prefix": prefix, **parameters}
-    while True:
-        answer = ask_s3(lambda: config.client().list_objects_v2(**request), operation, target, seconds)
-        yield answer
-        token = next_token(answer, target)
-        if token is None:
-            return
-        request["ContinuationToken"] = token
 
+    def ask() -> Page:
+        with signed_get(config, request.bucket, "", request.query, {}) as answer:
+            if answer is not None:
+                return _parsed(_body(answer))
+        return _of_boto3(config.client().list_objects_v2(**request.parameters))
 
-def next_token(answer: Any, target: str) -> str | None:
-    """Return the token with which a listing continues; None: it is over.
-
-    Raises ConnectorError if the endpoint cut it and gave none.
-    """
-    if not answer.get("IsTruncated"):
-        return None
-    token = answer.get("NextContinuationToken")
-    if not token:
+    page = ask_s3(ask, operation, target, seconds or config.deadline_s, stopped)
+    if page.token == "":
         raise ConnectorError(f"the endpoint cut the listing of {target} and gave no token to continue")
-    return str(token)
+    return page
+
+
+def s3_object(key: str, size: int, etag: str | None, modified: Any) -> S3Object:
+    """Return the object that a listing or HEAD describes; both give the same object.
+
+    etag: as the endpoint gives it; None: it gives none.
+    """
+    # HEAD gives whole seconds, and some endpoints list milliseconds.
+    return S3Object(key, size, bare_etag(etag), int(modified.timestamp()) * 1000)
+
+
+def bare_etag(etag: str | None) -> str:
+    """Return an ETag without quotes, and without the mark of a weak one, which proxies add."""
+    return (etag or "").removeprefix("W/").strip('"')
+
+
+def _body(answer: Answer) -> bytes:
+    parts, size = [], 0
+    while part := answer.read(STEP_BYTES):
+        parts.append(part)
+        size += len(part)
+        if size > MOST_PAGE_BYTES:
+            raise TransientError(f"the endpoint answered more than {MOST_PAGE_BYTES} bytes instead of a listing")
+    return b"".join(parts)
+
+
+def _parsed(body: bytes) -> Page:
+    try:
+        root = ET.fromstring(body)  # noqa: S314 - expat bounds entities
+    except ET.ParseError:
+        raise _no_listing() from None
+    top = _texts(root)
+    is_encoded = top.get("EncodingType") == "url"
+
+    def name(text: str) -> str:
+        return unquote_plus(text) if is_encoded else text
+
+    listed, folders = [], []
+    try:
+        if _tag(root) != _ROOT:
+            raise _no_listing()
+        for child in root:
+            tag = _tag(child)
+            if tag == "Contents":
+                entry = _texts(child)
+                key, size, modified = name(entry["Key"]), int(entry["Size"]), time_of(entry["LastModified"])
+                found = s3_object(key, size, entry.get("ETag"), modified)
+                listed.append(Listed(found, entry.get("StorageClass", "")))
+            elif tag == "CommonPrefixes":
+                folders.append(name(_texts(child)["Prefix"]))
+        is_cut = {"true": True, "false": False}[top["IsTruncated"].strip().lower()]
+    except (KeyError, ValueError):
+        raise _no_listing() from None
+    return Page(listed, folders, top.get("NextContinuationToken", "") if is_cut else None)
+
+
+def _of_boto3(answer: Any) -> Page:
+    if "IsTruncated" not in answer:
+        raise _no_listing()
+    listed = [
+        Listed(
+            s3_object(entry["Key"], entry["Size"], entry.get("ETag"), entry["LastModified"]),
+            entry.get("StorageClass", ""),
+        )
+        for entry in answer.get("Contents", ())
+    ]
+    folders = [entry["Prefix"] for entry in answer.get("CommonPrefixes", ())]
+    return Page(listed, folders, answer.get("NextContinuationToken", "") if answer["IsTruncated"] else None)
+
+
+def _no_listing() -> TransientError:
+    return TransientError("the endpoint answered 200, but with no listing")
+
+
+def _texts(element: ET.Element) -> dict[str, str]:
+    return {_tag(child): child.text or "" for child in element}
+
+
+def _tag(element: ET.Element) -> str:
+    return element.tag.rpartition("}")[2]

@@ -14,11 +14,11 @@ _Answer = TypeVar("_Answer")
 _QUERY = re.compile(r"\?[^\s\"']*")  # the query of a signed URL holds the signature, which is a secret
 
 OVERWRITTEN = "was overwritten"
-_DELETED = "was deleted"
+DELETED = "was deleted"
 _GONE = {
-    "404": _DELETED,
-    "NoSuchKey": _DELETED,
-    "NoSuchVersion": _DELETED,
+    "404": DELETED,
+    "NoSuchKey": DELETED,
+    "NoSuchVersion": DELETED,
     "412": OVERWRITTEN,
     "PreconditionFailed": OVERWRITTEN,
     "416": OVERWRITTEN,
@@ -30,7 +30,6 @@ _LOOK_AT = {
     "InvalidToken": "sessionToken",
     "ExpiredToken": "sessionToken",
     "AuthorizationHeaderMalformed": "region",
-    "PermanentRedirect": "region",
 }
 """The option that explains a refusal of the endpoint."""
 _PASSING = {
@@ -59,6 +58,8 @@ def ask_s3(
 ) -> _Answer:
     """Return the answer to a request that may be sent repeatedly.
 
+    request: raises botocore's errors, or a TransientError of its own.
+
     operation, target: complete the sentence "cannot ..."; a target is an address such as ``s3://bucket/key``.
     seconds: the deadline of this request, retries included.
     stopped: once it is set, nothing is repeated.
@@ -72,10 +73,15 @@ def ask_s3(
     while True:
         try:
             return request()
+        except TransientError as problem:
+            error = problem
         except (BotoCoreError, ClientError, OSError) as problem:
-            error = s3_error(problem, operation, target)
-            if not isinstance(error, TransientError) or stopped.is_set():
-                raise error from problem
+            translated = s3_error(problem, operation, target)
+            if not isinstance(translated, TransientError):
+                raise translated from problem
+            error = translated
+        if stopped.is_set():
+            raise error
         deadline.pause(error)
 
 
@@ -112,6 +118,17 @@ def _refusal(response: Any, operation: str, target: str) -> TidegateError:
     if code in _GONE:
         became = _GONE[code]
         return ObjectGoneError(f"{target} {became} after it was found", overwritten=became == OVERWRITTEN)
+    if code == "InvalidObjectState":
+        kept = response["Error"].get("StorageClass") or response.get("StorageClass") or "an archive"
+        return ConnectorError(
+            f"{target} is archived in the storage class {kept}: restore it first, or set ignoreArchivedFiles to true "
+            "to leave out archived objects"
+        )
+    if 300 <= status < 400:
+        return ConnectorError(
+            f"the endpoint redirects a request to {operation} {target} to another address ({code or status}), and no "
+            f"redirect is followed; look at endpoint and region"
+        )
     if code == "NoSuchBucket":
         return OptionError(f"there is no bucket {target.split('/')[2]!r} for {target}")
     if status >= 500 or status == 429 or code in _PASSING:

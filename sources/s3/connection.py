@@ -29,6 +29,7 @@ class S3ConnectionOptions(BaseModel):
         finds there, so no secret travels.
     anonymous: sign no request.
     role_arn: a role to assume.
+    requester_pays: pay for the requests, if the bucket's owner does not.
     """
 
     endpoint: Annotated[str | None, BeforeValidator(_endpoint)] = None
@@ -38,6 +39,7 @@ class S3ConnectionOptions(BaseModel):
     session_token: Annotated[str | None, Field(repr=False)] = None
     anonymous: bool = False
     role_arn: str | None = None
+    requester_pays: bool = False
 
     @model_validator(mode="after")
     def _consistent_credentials(self) -> Self:
@@ -58,4 +60,5 @@ class S3ConnectionOptions(BaseModel):
             self.session_token,
             anonymous=self.anonymous,
             role=self.role_arn,
+            requester_pays=self.requester_pays,
         )

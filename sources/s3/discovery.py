@@ -63,6 +63,8 @@ class S3DiscoveryOptions(BaseModel):
     recursive_file_lookup: look into all folders, not only into folders of partitions (``key=value``).
     modified_after, modified_before: read only objects with a LastModified between these times, both exclusive.
     include_existing_files: read the objects that exist when the query begins.
+    ignore_archived_files: leave out objects of the storage classes ``GLACIER`` and ``DEEP_ARCHIVE``, restored or
+        not.
     allow_overwrites: read an overwritten object again, and skip a version that waited to be read.
     max_file_age: objects that are older than the newest one by more than this are not discovered, except when the
         query begins.
@@ -84,6 +86,7 @@ class S3DiscoveryOptions(BaseModel):
     modified_after: Time | None = None
     modified_before: Time | None = None
     include_existing_files: bool = True
+    ignore_archived_files: bool = False
     allow_overwrites: bool = False
     max_file_age: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(days=7)
     queue_url: QueueUrl | None = None
@@ -151,6 +154,7 @@ class S3DiscoveryOptions(BaseModel):
             recursive=self.recursive_file_lookup,
             modified_after_ms=epoch_ms(self.modified_after),
             modified_before_ms=epoch_ms(self.modified_before),
+            ignore_archived=self.ignore_archived_files,
             markers=None if self.watermark_from is None else parse_markers(self.watermark_from),
         )
 

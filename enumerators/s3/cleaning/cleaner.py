@@ -38,7 +38,7 @@ class ObjectCleaner:
             if self._archive is not None:
                 self._copy(obj, self._archive.within(obj.key))
             there = self._store.find(obj.key)
-            if there is not None and _is_other(there, obj):
+            if there is not None and _is_other(there.obj, obj):
                 return False
             if there is not None:
                 self._delete(obj)

@@ -1,59 +1,55 @@
-"""Lists the objects below a prefix of a bucket, several folders at a time."""
+"""Lists the objects below a prefix of a bucket, several folders at a time.
+
+Endpoints differ in the order of keys.  So no listing begins or ends at a key: what is listed at the same time has
+prefixes of which none begins with another.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import groupby
 
 from tidegate.enumerators.daemon_threads import DaemonThreads
 from tidegate.enumerators.s3.listing_rules import ListingRules
+from tidegate.errors import ConnectorError, DeadlineError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig
-from tidegate.readers.s3.listing import next_token
-from tidegate.readers.s3.request import ask_s3
-from tidegate.readers.s3.store import s3_object
+from tidegate.readers.s3.listing import Page, PageRequest, list_pages
 
 MOST_THREADS = 8  # parsing the answers keeps one core busy long before more threads would help
 MOST_PAGES = 2 * MOST_THREADS  # pages that are requested, or wait to be taken
 FEW_FOLDERS = MOST_THREADS  # fewer folders cannot keep all threads busy: their subfolders are also listed
-MANY_FOLDERS = 256  # more folders on one level are listed in stretches, not by a request for each
-MOST_STRETCHES = 4 * MOST_THREADS
+MANY_FOLDERS = 256  # more folders on one level share requests
+MOST_GROUPS = 4 * MOST_THREADS
 KEYS_PER_PAGE = 1_000  # S3's limit
 DEEPEST_LEVEL = 4
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
-    """Keys that are listed in order, from one page to the next.
+@dataclass(slots=True)
+class _Part:
+    """Objects that are listed one page after the other.
 
+    folders: the folders of ``within`` whose objects are wanted, if the prefix is only what they begin with.  Objects
+        directly in ``within`` are listed elsewhere.
     level: the level of the folder, from 0, to list only the objects and folders directly in it; None: list everything
-        below it.
-    first, last: the first and the last of the wanted folders in ``prefix``, without the objects directly in it.  Both
-        empty: all.
-    token: continues after the last page.
-    folders: those that the pages so far have found.
+        below the prefix.
+    pages: those that come; None: not begun.
+    found: the folders that the pages so far have named.
     """
 
     prefix: str
     level: int | None
-    first: str = ""
-    last: str = ""
-    token: str | None = None
-    folders: tuple[str, ...] = ()
+    within: str = ""
+    folders: Sequence[str] = ()
+    pages: Iterator[Page] | None = None
+    found: list[str] = field(default_factory=list)
 
     def holds(self, key: str) -> bool:
-        if not self.last:
-            return True
-        return self.first <= self.folder(key) <= self.last and "/" in key[len(self.prefix) :]
-
-    def folder(self, key: str) -> str:
-        """Return the folder of a key in the prefix, or the key if it is in none."""
-        end = key.find("/", len(self.prefix))
-        return key[: end + 1] if end >= 0 else key
+        return not self.folders or "/" in key[len(self.within) :]
 
 
 class ObjectListing:
@@ -77,60 +73,73 @@ class ObjectListing:
         ConnectorError if it refuses.
         """
         stopped = threading.Event()
-        waiting = deque([_Stretch(self._rules.prefix, 0)])
-        asked: dict[Future[Any], _Stretch] = {}
+        waiting = deque([_Part(self._rules.prefix, 0)])
+        asked: dict[Future[Page | None], _Part] = {}
         taken: list[list[S3Object]] = []
         threads = DaemonThreads(MOST_THREADS, "tidegate-listing")
         try:
             while waiting or asked or taken:
                 while waiting and len(asked) < MOST_PAGES:
-                    stretch = waiting.popleft()
-                    asked[threads.submit(self._ask, stretch, stopped)] = stretch
+                    part = waiting.popleft()
+                    asked[threads.submit(self._ask, part, stopped)] = part
                 yield from taken  # while the next ones are requested
                 taken = []
                 for answered in wait(asked, return_when=FIRST_COMPLETED).done:
-                    stretch, answer = asked.pop(answered), answered.result()
-                    objects = [s3_object(entry["Key"], entry["Size"], entry) for entry in answer.get("Contents", ())]
-                    waiting.extendleft(self._next(stretch, answer, objects))
-                    if page := [obj for obj in objects if stretch.holds(obj.key) and self._rules.finds(obj)]:
-                        taken.append(page)
+                    part, page = asked.pop(answered), answered.result()
+                    waiting.extendleft(self._next(part, page))
+                    listed = () if page is None else page.listed
+                    if some := [one.obj for one in listed if part.holds(one.obj.key) and self._rules.finds(one)]:
+                        taken.append(some)
         finally:
             stopped.set()
             threads.shutdown(cancel_futures=True)
 
-    def _ask(self, stretch: _Stretch, stopped: threading.Event) -> Any:
-        request: dict[str, Any] = {"Bucket": self._bucket, "Prefix": stretch.prefix, "MaxKeys": KEYS_PER_PAGE}
-        if stretch.first:
-            request["StartAfter"] = stretch.first
-        if stretch.level is not None:
-            request["Delimiter"] = "/"
-        if stretch.token is not None:
-            request["ContinuationToken"] = stretch.token
-        return ask_s3(
-            lambda: self._config.client().list_objects_v2(**request),
-            "list",
-            self._address,
-            self._config.deadline_s,
-            stopped,
-        )
+    def _ask(self, part: _Part, stopped: threading.Event) -> Page | None:
+        """Return the next page of a part; None: the endpoint takes no prefix that ends within a name."""
+        if part.pages is not None:
+            return next(part.pages)
+        request = PageRequest(self._bucket, part.prefix, part.level is not None, most_keys=KEYS_PER_PAGE)
+        part.pages = list_pages(self._config, request, target=self._address, stopped=stopped)
+        try:
+            return next(part.pages)
+        except DeadlineError:
+            raise
+        except ConnectorError:
+            if not part.folders or stopped.is_set():
+                raise
+            return None
 
-    def _next(self, stretch: _Stretch, answer: Any, objects: Sequence[S3Object]) -> list[_Stretch]:
-        """Return what to list after a page: the rest of its stretch, or the folders in it."""
-        found = (*stretch.folders, *(entry["Prefix"] for entry in answer.get("CommonPrefixes", ())))
-        if stretch.last and objects and stretch.folder(objects[-1].key) > stretch.last:
+    def _next(self, part: _Part, page: Page | None) -> list[_Part]:
+        """Return what to list after a page: the rest of its part, or the folders in it."""
+        if page is None:
+            return [_Part(folder, None) for folder in part.folders]
+        part.found += page.folders
+        if page.token is not None:
+            return [part]
+        if part.level is None:
             return []
-        if (token := next_token(answer, self._address)) is not None:
-            return [replace(stretch, token=token, folders=found)]
-        if stretch.level is None:
-            return []
-        return _stretches_of(stretch.prefix, stretch.level + 1, list(filter(self._rules.enters, found)))
+        # Some endpoints name a folder on two pages.
+        folders = sorted(filter(self._rules.enters, {*part.found}))
+        return _parts_of(part.prefix, part.level + 1, folders)
 
 
-def _stretches_of(prefix: str, level: int, folders: Sequence[str]) -> list[_Stretch]:
-    """Return the stretches of the folders that were found in one folder."""
+def _parts_of(within: str, level: int, folders: Sequence[str]) -> list[_Part]:
+    """Return the parts of the folders that were found in one folder; in the order of their keys."""
     if len(folders) > MANY_FOLDERS:
-        length = -(-len(folders) // MOST_STRETCHES)
-        parts = [folders[at : at + length] for at in range(0, len(folders), length)]
-        return [_Stretch(prefix, None, part[0], part[-1]) for part in parts]
+        return [*_groups_of(within, folders, -(-len(folders) // MOST_GROUPS))]
     is_leaf = len(folders) >= FEW_FOLDERS or level >= DEEPEST_LEVEL
-    return [_Stretch(folder, None if is_leaf else level) for folder in folders]
+    return [_Part(folder, None if is_leaf else level) for folder in folders]
+
+
+def _groups_of(within: str, folders: Sequence[str], most: int) -> Iterator[_Part]:
+    """Yield parts of folders with common prefixes, each of at most so many folders."""
+    if len(folders) == 1:
+        yield _Part(folders[0], None)
+        return
+    first, last = folders[0], folders[-1]  # they are in order, so these two differ first
+    prefix = first[: next(at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)]
+    if len(folders) <= most and prefix != within:
+        yield _Part(prefix, None, within, folders)
+        return
+    for _, group in groupby(folders, key=lambda folder: folder[len(prefix)]):
+        yield from _groups_of(within, [*group], most)

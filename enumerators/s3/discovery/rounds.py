@@ -87,6 +87,7 @@ class ObjectDiscovery:
         begun_ms = int(self._clock() * 1000)
         seen = self.seen.copy()
         found: list[pa.RecordBatch] = []
+        taken: set[str] = set()  # the keys that this round has found, and ``seen`` does not know yet
         lists = self.notifications is None or self.notifications.begin_round(begun_ms)
         if self.folders is not None:
             self.folders.begin_round(begun_ms, lists=lists)
@@ -97,9 +98,10 @@ class ObjectDiscovery:
 
             # One after the other, so that an object in both is known the second time.
             for find in self._finders(lists=lists, existing=existing):
-                with closing(find()) as pages, closing(survey(self._fresh(pages, seen, begun_ms))) as surveyed:
+                with closing(find()) as pages, closing(survey(self._fresh(pages, seen, taken, begun_ms))) as surveyed:
                     while some := list(islice(surveyed, _OBJECTS_PER_BATCH)):
                         seen.add([obj for obj, _ in some])
+                        taken.difference_update(obj.key for obj, _ in some)
                         if self.folders is not None and existing:
                             self.folders.add(self._holding(some))
                         found.append(_columns([chunk for _, chunks in some for chunk in chunks]))
@@ -123,14 +125,17 @@ class ObjectDiscovery:
         """Return the objects whose folders hold back the watermark: those that may have rows in the range."""
         return [obj for obj, chunks in surveyed if chunks or not self._times.wanted.is_bounded]
 
-    def _fresh(self, pages: Iterable[Sequence[S3Object]], seen: SeenObjects, now_ms: int) -> Iterator[S3Object]:
-        """Yield the objects that are new."""
+    def _fresh(
+        self, pages: Iterable[Sequence[S3Object]], seen: SeenObjects, taken: set[str], now_ms: int
+    ) -> Iterator[S3Object]:
+        """Yield the objects that are new, each once, even if the endpoint lists a key on two pages."""
         left_out: list[S3Object] = []
         for listed in pages:
             if self._stopped.is_set():
                 raise CancelledError
             page = listed if self.folders is None else self.folders.without_markers(listed)
-            new, overwritten = seen.sift(page)
+            new, overwritten = seen.sift([obj for obj in page if obj.key not in taken])
+            taken.update(obj.key for obj in (*new, *(overwritten if self._allow_overwrites else ())))
             yield from new
             if self._allow_overwrites:
                 yield from overwritten

@@ -12,8 +12,7 @@ from tidegate.enumerators.s3.listing_rules import ListingRules
 from tidegate.errors import ConnectorError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig
-from tidegate.readers.s3.listing import list_pages
-from tidegate.readers.s3.store import s3_object
+from tidegate.readers.s3.listing import Listed, PageRequest, list_pages
 
 # At a first contact, a wrong address or network is more likely than an endpoint that is down for a while.
 FIRST_CONTACT_S = 10.0
@@ -39,34 +38,30 @@ def find_samples(config: S3ConnectionConfig, bucket: str, rules: ListingRules, m
     Raises OptionError if there is no such bucket, DeadlineError if the endpoint fails or is silent for too long, and
     ConnectorError if it refuses.
     """
-    folders: list[str] = []
+    folders: dict[str, None] = {}  # in their order, each once
     judged = _Judged(rules, bucket)
-    pages = partial(list_pages, config, bucket, seconds=min(config.deadline_s, FIRST_CONTACT_S))
+    pages = partial(list_pages, config, seconds=min(config.deadline_s, FIRST_CONTACT_S))
 
     def walk(prefix: str) -> Iterator[S3Object]:
-        for answer in pages(prefix, Delimiter="/"):
-            within = [
-                folder["Prefix"] for folder in answer.get("CommonPrefixes", ()) if judged.enters(folder["Prefix"])
-            ]
-            folders.extend(within)
-            entries = {entry["Key"]: entry for entry in answer.get("Contents", ())}
-            for name in sorted([*within, *entries]):
+        for page in pages(PageRequest(bucket, prefix, is_shallow=True)):
+            within = {folder for folder in page.folders if folder not in folders and judged.enters(folder)}
+            folders.update(dict.fromkeys(sorted(within)))
+            entries = {listed.obj.key: listed for listed in page.listed}
+            for name in sorted({*within, *entries}):
                 if name not in entries:
                     yield from walk(name)
-                    continue
-                obj = s3_object(name, entries[name]["Size"], entries[name])
-                if obj.size and judged.takes(obj):
-                    yield obj
+                elif entries[name].obj.size and judged.takes(entries[name]):
+                    yield entries[name].obj
 
     objects = [*islice(walk(rules.prefix), most)]
     left_out, key = judged.left_out, rules.prefix.rstrip("/")
     if not objects and left_out is None and key:
         # The key itself is the first key with this prefix.  A query may list its path without the right to list this.
         with suppress(ConnectorError):
-            first = next(pages(key, MaxKeys=1)).get("Contents", ())
-            if [entry["Key"] for entry in first] == [key]:
+            first = next(pages(PageRequest(bucket, key, most_keys=1))).listed
+            if [listed.obj.key for listed in first] == [key]:
                 left_out = "the path names an object; give its folder, and its name as pathGlobFilter"
-    return Samples(objects, folders, left_out)
+    return Samples(objects, [*folders], left_out)
 
 
 class _Judged:
@@ -76,11 +71,11 @@ class _Judged:
         self._rules, self._bucket = rules, bucket
         self.left_out: str | None = None
 
-    def takes(self, obj: S3Object) -> bool:
-        return self._accepts(obj.key, self._rules.objection(obj))
+    def takes(self, listed: Listed) -> bool:
+        return self._accepts(listed.obj.key, self._rules.objection(listed))
 
     def enters(self, folder: str) -> bool:
-        within = S3Object(f"{folder}-", 1, "", 0)
+        within = Listed(S3Object(f"{folder}-", 1, "", 0))
         return self._accepts(folder, None if self._rules.enters(folder) else self._rules.objection(within))
 
     def _accepts(self, key: str, objection: str | None) -> bool:

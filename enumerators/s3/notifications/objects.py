@@ -15,6 +15,7 @@ from tidegate.enumerators.s3.notifications.messages import created_objects
 from tidegate.enumerators.s3.notifications.queue import LONGEST_HIDDEN_S, Message, NotificationQueue, QueueState
 from tidegate.errors import counted
 from tidegate.readers.objects.values import S3Object
+from tidegate.readers.s3.listing import Listed
 from tidegate.readers.s3.store import ObjectStore
 
 _LOG = logging.getLogger("tidegate.planner")
@@ -88,10 +89,10 @@ class ObjectNotifications:
         while some := list(islice(keys, _PAGE)):
             pool = DaemonThreads(_ASKING, "tidegate-find")
             try:
-                objects = list(pool.map(self._find, some))
+                found = list(pool.map(self._find, some))
             finally:
                 pool.shutdown(cancel_futures=True)
-            yield [obj for obj in objects if obj is not None and self._rules.finds(obj)]
+            yield [listed.obj for listed in found if listed is not None and self._rules.finds(listed)]
 
     def metrics(self) -> dict[str, int]:
         """Return the number of waiting messages, and the number of malformed messages in this run."""
@@ -104,7 +105,7 @@ class ObjectNotifications:
         self._queue.close()
         self.held.close()
 
-    def _find(self, key: str) -> S3Object | None:
+    def _find(self, key: str) -> Listed | None:
         if self._stopped.is_set():
             raise CancelledError
         return self._store.find(key)

@@ -12,6 +12,7 @@ from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.enumerators.s3.times.origin import ColumnTimes
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.objects.values import CHUNK_SCHEMA, ChunkSurvey, ObjectFormat, S3Object, TimeRange
+from tidegate.readers.s3.listing import Listed
 
 MODIFIED = 1_700_000_000_000
 CHUNK_BYTES = 10
@@ -48,7 +49,7 @@ class Store(ObjectFormat):
         yield [obj for key, obj in sorted(self.objects.items()) if key.startswith(prefix)]
 
     def find(self, key):
-        return self.objects.get(key)
+        return Listed(self.objects[key]) if key in self.objects else None
 
     def infer(self, samples):
         raise AssertionError("discovery was told the columns")

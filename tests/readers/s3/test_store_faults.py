@@ -4,7 +4,6 @@ import re
 import ssl
 import traceback
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 from botocore.credentials import Credentials
@@ -57,7 +56,6 @@ def test_a_server_of_a_private_authority_is_trusted_by_the_usual_variable(
 
 def test_renewed_credentials_sign_the_next_requests(server, config, store, monkeypatch):
     obj = put(store, "renewed")
-    monkeypatch.setattr("tidegate.readers.s3.get._CREDENTIALS_FOR", timedelta(0))
     names = [server.access_key]
     monkeypatch.setattr(S3ConnectionConfig, "credentials", lambda _: Credentials(names[-1], server.secret_key))
     with faulty(server) as proxy:

@@ -5,7 +5,6 @@ class OwnClient:
     """A configuration that gives itself as the client: subclasses override requests, the real client answers others."""
 
     deadline_s = 10
-    prefix = ""
 
     def __init__(self, client):
         self._client = client

@@ -43,9 +43,10 @@ def stub(answer):
             for name, value in [("Content-Length", str(len(body))), *headers]:
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
 
-        do_GET = do_POST = _answer  # noqa: N815 - the base class's names
+        do_GET = do_POST = do_HEAD = _answer  # noqa: N815 - the base class's names
 
         def log_message(self, *_):
             pass

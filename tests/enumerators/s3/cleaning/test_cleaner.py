@@ -41,7 +41,7 @@ def test_objects_are_moved_to_the_archive_under_their_own_keys(bucket, s3, store
     s3.create_bucket(f"{bucket.name}-archive")
     archive = S3Address(f"{bucket.name}-archive", prefix)
     for key in KEYS:
-        assert ObjectCleaner(store, archive).clean(store.find(key))
+        assert ObjectCleaner(store, archive).clean(store.find(key).obj)
     assert content(bucket) == {}
     for key in KEYS:
         response = bucket.client.get_object(Bucket=archive.bucket, Key=f"{prefix}/{key}" if prefix else key)
@@ -53,13 +53,13 @@ def test_an_object_beyond_what_one_request_copies_is_copied_in_parts(bucket, sto
     monkeypatch.setattr(object_cleaner, "PART_BYTES", 5 << 20)
     body = bytes(range(256)) * (24 << 10)
     bucket.write("in/large", body)
-    assert ObjectCleaner(store, S3Address(bucket.name, "old")).clean(store.find("in/large"))
+    assert ObjectCleaner(store, S3Address(bucket.name, "old")).clean(store.find("in/large").obj)
     assert bucket.body("old/in/large") == body
     assert store.find("in/large") is None
 
 
 def test_what_is_gone_is_clean_and_once_more_does_no_harm(bucket, store, cleaner):
-    obj = store.find(KEYS[0])
+    obj = store.find(KEYS[0]).obj
     assert [cleaner.clean(obj), cleaner.clean(obj)] == [True, True]
     assert KEYS[0] not in content(bucket)
     assert ("archive/here/" + KEYS[0] in content(bucket)) == (cleaner._archive is not None)
@@ -67,7 +67,7 @@ def test_what_is_gone_is_clean_and_once_more_does_no_harm(bucket, store, cleaner
 
 @pytest.mark.parametrize("body", ["new", "in/b.json"])  # another size, and the same
 def test_another_version_stays_and_is_not_archived(bucket, store, cleaner, body):
-    obj = store.find(KEYS[0])
+    obj = store.find(KEYS[0]).obj
     bucket.write(KEYS[0], body.encode())
     assert not cleaner.clean(obj)
     assert content(bucket) == {KEYS[0]: body, KEYS[1]: KEYS[1]}
@@ -77,7 +77,7 @@ def test_a_version_that_comes_in_the_last_moment_stays(bucket, endpoint, store, 
     def overwrite():
         bucket.write(KEYS[0], b"new")
 
-    obj = store.find(KEYS[0])
+    obj = store.find(KEYS[0]).obj
     endpoint.before_delete = overwrite
     assert not cleaner.clean(obj)
     assert content(bucket)[KEYS[0]] == "new"
@@ -88,7 +88,7 @@ def test_without_etags_size_and_time_tell_versions_apart(bucket, endpoint, store
         return {name: value for name, value in head(Bucket=bucket.name, Key=key).items() if name != "ETag"}
 
     monkeypatch.setattr(endpoint, "head_object", lambda **request: without(request["Key"]), raising=False)
-    obj = store.find(KEYS[0])
+    obj = store.find(KEYS[0]).obj
     assert obj.etag == ""
     for other in (obj._replace(size=1), obj._replace(modified_ms=obj.modified_ms - 60_000)):
         assert not ObjectCleaner(store).clean(other)
@@ -101,18 +101,18 @@ def test_an_endpoint_that_does_not_know_conditions_is_told_without(bucket, endpo
     endpoint.conditions = "refused"
     cleaner = ObjectCleaner(store)
     for key in KEYS:
-        assert cleaner.clean(store.find(key))
+        assert cleaner.clean(store.find(key).obj)
     assert content(bucket) == {}
     assert endpoint.deletes == 3  # one of them was refused
 
 
 def test_a_request_whose_answer_was_lost_is_sent_again(bucket, endpoint, store, cleaner):
     endpoint.answers_lost = 1
-    assert cleaner.clean(store.find(KEYS[0]))
+    assert cleaner.clean(store.find(KEYS[0]).obj)
     assert KEYS[0] not in content(bucket)
 
 
 def test_an_archive_that_does_not_exist_is_named_and_nothing_is_deleted(bucket, store):
     with pytest.raises((OptionError, ConnectorError), match="no-such-archive"):
-        ObjectCleaner(store, S3Address("no-such-archive", "old")).clean(store.find(KEYS[0]))
+        ObjectCleaner(store, S3Address("no-such-archive", "old")).clean(store.find(KEYS[0]).obj)
     assert len(content(bucket)) == len(KEYS)

@@ -5,21 +5,24 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from datetime import datetime, timezone
+from contextlib import contextmanager
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import product
 
 import pytest
-from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.objects.odd_endpoint import LISTING
+from tests.support.servers.stub import stub
 from tests.support.waiting import await_that
 from tidegate.enumerators.s3.discovery import listing as object_listing
 from tidegate.enumerators.s3.discovery.listing import ListingRules, ObjectListing
 from tidegate.errors import ConnectorError, DeadlineError, OptionError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.readers.s3.listing import Listed
 
 PATTERNS = ["*", "", "a*", "*.json", "a?c", "[ab]*", "[!ab]*", "[a-c]?", "a.c", "*[.]*", "a+c", "(a|b)", "^a$", "a[*]c"]
 PATTERNS += ["a{b,c}", "{a,b}{c,d*}", "{a*,{b,c}d}", "a,c", "a}"]
@@ -42,7 +45,7 @@ def bucket(server):
 
 @pytest.fixture
 def limits(request, monkeypatch):
-    names = ("FEW_FOLDERS", "MANY_FOLDERS", "MOST_STRETCHES", "KEYS_PER_PAGE")
+    names = ("FEW_FOLDERS", "MANY_FOLDERS", "MOST_GROUPS", "KEYS_PER_PAGE")
     for name, limit in zip(names, request.param, strict=True):
         monkeypatch.setattr(object_listing, name, limit)
 
@@ -131,12 +134,12 @@ def test_an_object_comes_with_its_size_time_and_etag(server, config, bucket):
     ],
 )
 def test_what_sparks_file_source_leaves_out_is_no_data(key, size, taken):
-    assert ListingRules("in/").takes(S3Object(key, size, "", 0)) == taken
+    assert ListingRules("in/").takes(Listed(S3Object(key, size, "", 0))) == taken
 
 
 def test_the_folders_of_the_prefix_may_have_any_name():
-    assert ListingRules("_raw/.in/").takes(S3Object("_raw/.in/a", 1, "", 0))
-    assert not ListingRules("raw/_").takes(S3Object("raw/_a", 1, "", 0))
+    assert ListingRules("_raw/.in/").takes(Listed(S3Object("_raw/.in/a", 1, "", 0)))
+    assert not ListingRules("raw/_").takes(Listed(S3Object("raw/_a", 1, "", 0)))
 
 
 def test_without_recursion_only_partitions_are_gone_into():
@@ -148,13 +151,13 @@ def test_without_recursion_only_partitions_are_gone_into():
         "in/=1/a": False,
         "in/k=/a": False,
     }.items():
-        assert rules.takes(S3Object(key, 1, "", 0)) == taken
+        assert rules.takes(Listed(S3Object(key, 1, "", 0))) == taken
         assert rules.enters(key[: key.rfind("/") + 1]) == taken
 
 
 def test_times_lie_between_the_limits_both_exclusive():
     rules = ListingRules(modified_after_ms=10, modified_before_ms=13)
-    assert [ms for ms in range(20) if rules.takes(S3Object("a", 1, "", ms))] == [11, 12]
+    assert [ms for ms in range(20) if rules.takes(Listed(S3Object("a", 1, "", ms)))] == [11, 12]
 
 
 @pytest.mark.parametrize("glob", PATTERNS)
@@ -169,12 +172,12 @@ def test_a_pattern_means_what_hadoop_says(glob):
     for name in [*texts, "a.json", "ajson", "a+c", "aac", "(a|b)", "^a$", "a,c", "a}", "a b\nc"]:
         if name[0] not in "._":
             expected = any(fnmatchcase(name, plain) for plain in alternatives.get(glob, [glob]))
-            assert rules.takes(S3Object(f"in/{name}", 1, "", 0)) == expected, name
+            assert rules.takes(Listed(S3Object(f"in/{name}", 1, "", 0))) == expected, name
 
 
 def test_a_pattern_may_hold_what_fnmatch_cannot_say():
     def matches(glob, name):
-        return ListingRules(path_glob_filter=glob).takes(S3Object(name, 1, "", 0))
+        return ListingRules(path_glob_filter=glob).takes(Listed(S3Object(name, 1, "", 0)))
 
     assert matches("[^a]b", "cb")
     assert not matches("[^a]b", "ab")
@@ -201,58 +204,56 @@ def test_keys_that_are_refused_are_not_shown(server):
     assert "their-secret" not in str(caught.value)
 
 
-class Simulated:
-    """A client of an endless folder that fails as a test wants; also the configuration from which it comes."""
+@contextmanager
+def endless(*failures):
+    """Serve an endless folder that fails as a test wants; yield its configuration, the failures and the requests.
 
-    deadline_s = 10
+    failures: statuses of the answers, or None.
+    """
+    left, asked = list(failures), []
 
-    def __init__(self, *failures):
-        self.failures = list(failures)
-        self.asked = 0
+    def answer(request):
+        if left and (failure := left.pop(0)):
+            return failure, b"<Error><Code>SlowDown</Code></Error>"
+        asked.append(request.path)
+        body = (
+            f"<Contents><Key>{len(asked):09}</Key><Size>1</Size><LastModified>2026-01-01T00:00:00Z</LastModified>"
+            f"</Contents><NextContinuationToken>{len(asked)}</NextContinuationToken>"
+        )
+        return 200, LISTING.format("true", body).encode()
 
-    def client(self):
-        return self
-
-    def list_objects_v2(self, **request):
-        if self.failures and (failure := self.failures.pop(0)):
-            raise failure
-        self.asked += 1
-        entry = {"Key": f"{self.asked:09}", "Size": 1, "LastModified": datetime(2026, 1, 1, tzinfo=timezone.utc)}
-        return {"Contents": [entry], "IsTruncated": True, "NextContinuationToken": str(self.asked)}
-
-
-def refusal(code, status):
-    return ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "ListObjectsV2")
+    with stub(answer) as url:
+        yield S3ConnectionConfig(url, "us-east-1", "any", "any", deadline_s=10), left, asked
 
 
 def test_a_page_that_fails_for_a_while_is_asked_for_again():
-    endpoint = Simulated(None, refusal("SlowDown", 503), refusal("InternalError", 500))
-    pages = ObjectListing(endpoint, "objects", ListingRules()).pages()
-    assert [obj.key for _ in range(3) for obj in next(pages)] == ["000000001", "000000002", "000000003"]
-    pages.close()
+    with endless(None, 503, 500) as (config, _, _):
+        pages = ObjectListing(config, "objects", ListingRules()).pages()
+        assert [obj.key for _ in range(3) for obj in next(pages)] == ["000000001", "000000002", "000000003"]
+        pages.close()
 
 
 def test_a_page_that_fails_until_the_deadline_ends_the_listing():
-    endpoint = Simulated(None, *[refusal("SlowDown", 503)] * 1_000)
-    endpoint.deadline_s = 0.2
-    with pytest.raises(DeadlineError, match=r"^cannot list s3://objects/ within 0\.2 s: .* SlowDown$"):
-        list(ObjectListing(endpoint, "objects", ListingRules()).pages())
+    with endless(None, *[503] * 1_000) as (config, _, _):
+        pages = ObjectListing(replace(config, deadline_s=0.2), "objects", ListingRules()).pages()
+        with pytest.raises(DeadlineError, match=r"^cannot list s3://objects/ within 0\.2 s: .* SlowDown$"):
+            list(pages)
 
 
 def test_the_next_page_of_a_folder_is_requested_ahead_and_no_more_of_them():
-    endpoint = Simulated()
-    pages = ObjectListing(endpoint, "objects", ListingRules()).pages()
-    for taken in (1, 2, 3):
-        next(pages)
-        await_that(lambda taken=taken: endpoint.asked == taken + 1)
-    pages.close()
-    assert endpoint.asked == 4
+    with endless() as (config, _, asked):
+        pages = ObjectListing(config, "objects", ListingRules()).pages()
+        for taken in (1, 2, 3):
+            next(pages)
+            await_that(lambda taken=taken: len(asked) == taken + 1)
+        pages.close()
+        assert len(asked) == 4
 
 
 def test_closing_does_not_wait_for_the_deadline():
-    endpoint = Simulated(None, *[refusal("SlowDown", 503)] * 1_000)
-    pages = ObjectListing(endpoint, "objects", ListingRules()).pages()
-    next(pages)
-    await_that(lambda: len(endpoint.failures) < 1_000)
-    pages.close()
-    assert len(endpoint.failures) > 900
+    with endless(None, *[503] * 1_000) as (config, left, _):
+        pages = ObjectListing(config, "objects", ListingRules()).pages()
+        next(pages)
+        await_that(lambda: len(left) < 1_000)
+        pages.close()
+        assert len(left) > 900

@@ -1,9 +1,8 @@
 """The objects from which columns are inferred: the first keys, whatever folders they are in."""
 
 import pytest
-from botocore.exceptions import ClientError
 
-from tests.support.objects.own_client import OwnClient
+from tests.support.objects.odd_endpoint import odd_endpoint
 from tidegate.enumerators.s3.discovery import samples
 from tidegate.enumerators.s3.discovery.samples import find_samples
 from tidegate.enumerators.s3.listing_rules import ListingRules
@@ -43,19 +42,15 @@ def test_samples_are_the_first_keys_that_are_data_and_hold_bytes(bucket, s3_conf
     assert sampled(s3_config, bucket, 1, recursive=False) == (["in/a.json"], ["in/a=1/", "in/a=2/"])
 
 
-class OnlyWithin(OwnClient):
-    """Lists a folder only, as a policy with a condition on ``s3:prefix`` does."""
+def test_an_empty_folder_is_no_error_where_only_the_folder_may_be_listed():
+    def refuse(request):
+        is_within = "prefix=in%2F" in request.path  # as a policy with a condition on s3:prefix does
+        return None if is_within else (403, b"<Error><Code>AccessDenied</Code></Error>")
 
-    def list_objects_v2(self, **request):
-        if not request["Prefix"].startswith("in/"):
-            answer = {"Error": {"Code": "AccessDenied"}, "ResponseMetadata": {"HTTPStatusCode": 403}}
-            raise ClientError(answer, "ListObjectsV2")
-        return self._client.list_objects_v2(**request)
-
-
-def test_an_empty_folder_is_no_error_where_only_the_folder_may_be_listed(bucket):
-    samples = find_samples(OnlyWithin(bucket.client), bucket.name, ListingRules("in/"), 1)
-    assert (samples.objects, samples.left_out) == ([], None)
+    with odd_endpoint(says=refuse) as endpoint:
+        samples = find_samples(endpoint.config, "odd", ListingRules("in/"), 1)
+        assert (samples.objects, samples.left_out) == ([], None)
+        assert endpoint.requests[-1][2]["prefix"] == "in"
 
 
 def test_an_endpoint_that_is_not_there_is_an_error_soon(monkeypatch):
