@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidegate.errors import OptionError, did_you_mean
-from tidegate.readers.registry.config import RegistryConfig
+from tidegate.readers.registry.client import RegistryConfig
 
 _URL = "schema.registry.url"
 _USER = "schema.registry.basic.auth.user.info"

@@ -1,84 +1,128 @@
-"""Decodes the records of Avro to Arrow, in the types of Spark's own reader (SchemaConverters).
-
-The library decodes with a schema that differs from the writer's, but describes the same bytes; see ``conversion.py``.
-So Arrow gets numbers for times, knows the type of a value in a union, and no value is lost.
-"""
+"""Decodes values of Avro to Arrow, in the types of Spark's own reader: values one by one, or the records of blocks."""
 
 from __future__ import annotations
 
 import io
-import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import partial
+from contextlib import suppress
 from struct import error as StructError  # noqa: N812 - a class
-from typing import Any, NamedTuple
+from typing import Any
 
 import fastavro
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+from fastavro.read import SchemaResolutionError
 
 from tidegate.errors import CorruptDataError, OutOfMemoryError, TidegateError
-from tidegate.readers.arrow.conform import retyped, with_leaves
 from tidegate.readers.avro.container import AvroBlock
-from tidegate.readers.avro.conversion import NO_SCHEMA, RECORDS, Conversion, RecordField, Typed, fields_schema, places
-from tidegate.readers.avro.skipping import NamedTypes, Scoped, named_types, skip
-from tidegate.readers.decompression import SizeLimit, about
+from tidegate.readers.avro.resolution import AvroSchema, Resolution, parsed
+from tidegate.readers.avro.types import NO_SCHEMA
 
 BATCH_BYTES = 1 << 20  # the size of a batch as encoded records
-BATCH_MEMORY = 64 << 20  # the size of a batch as decoded records, without the contents of texts and lists
 MOST_ROWS = 16_384
+_MISFITS = (
+    *(ValueError, TypeError, LookupError, EOFError, ArithmeticError, RecursionError),
+    *(StructError, SchemaResolutionError),
+)
+"""The errors of the library; its own messages may show values."""
+_NO_VALUE = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError)
 
-# The most bytes of a value in CPython and in Arrow, whose buffers double; measured.
-_VALUE_BYTES = 160
-_RECORD_BYTES = 200
-_COPIES = 3  # of bytes of a fixed size: one of Python, two of Arrow
 
+class AvroValues:
+    """Decodes what was written by one schema as another, by the rules of Avro.
 
-class _Decoder(NamedTuple):
-    """The decoder of rows with some of their fields.
+    names: the wanted columns of the reader's rows; what the others hold is never converted.  None: all that Spark can
+        hold.
+    kind: the type of a value.  It is the reader's, but times may have the unit in which they were written.
 
-    kind, raw_kind: the type of a row, and its type before texts are distinguished from bytes.
-    row_bytes: the estimated memory of a row, without the contents of its texts and lists.
+    Raises CorruptDataError for a writer's schema that does not match the reader's, and for what is no schema.  Raises
+    OptionError if Spark cannot hold values of the reader's schema.
     """
 
-    read: Callable[[io.BytesIO], Any]
-    kind: pa.StructType
-    raw_kind: pa.StructType
-    row_bytes: int
+    def __init__(self, writer: AvroSchema, reader: AvroSchema, names: Collection[str] | None = None) -> None:
+        wanted = reader.readable if names is None else names
+        for name in wanted:
+            if isinstance(problem := reader.columns.get(name), TidegateError):
+                raise problem
+        try:
+            resolved = Resolution(writer, reader, (), wanted).of(writer.root, reader.root, "")
+            self._writer, self._reader = (parsed(_whole(schema)) for schema in (resolved.writer, resolved.reader))
+        except NO_SCHEMA:
+            raise CorruptDataError("its schema is no Avro schema") from None
+        self.kind = resolved.kind
+
+    def read(self, stream: io.BytesIO) -> Any:
+        """Return the next value of a stream, as ``array`` takes it.  Raises what fastavro raises."""
+        return fastavro.schemaless_reader(stream, self._writer, self._reader)[_IT]  # type: ignore[call-overload, index]
+
+    def array(self, values: Sequence[Any]) -> pa.Array:
+        """Return values that ``read`` has returned.  Raises one of Arrow's errors if one does not fit its type."""
+        return pa.array(values, self.kind)
+
+    def decode(self, values: Sequence[bytes]) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+        """Return values, each from its own bytes, and which of these bytes are one; what is not is null."""
+        rows: list[Any] = [None] * len(values)
+        good = np.zeros(len(values), np.bool_)
+        for place, value in enumerate(values):
+            stream = io.BytesIO(value)
+            with suppress(*_MISFITS):
+                row = self.read(stream)
+                if stream.tell() == len(value):
+                    rows[place], good[place] = row, True
+        return whole_or_halves(self.array, rows, self.kind, good)
+
+
+_IT = "it"
+
+
+def _whole(schema: Any) -> dict[str, Any]:
+    """Return the schema of a record with a value as its only field, which has the bytes of the value."""
+    return {"type": "record", "name": "whole", "fields": [{"name": _IT, "type": schema}]}
+
+
+def whole_or_halves(
+    make: Callable[[Sequence[Any]], pa.Array], values: Sequence[Any], kind: pa.DataType, good: npt.NDArray[np.bool_]
+) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+    """Return values as an array, and which of them are in it: those that are good and that ``make`` does not refuse.
+
+    One value that does not fit makes a whole array fail, so halves are tried until such values are alone.
+    """
+    try:
+        return make(values), good
+    except _NO_VALUE:
+        if len(values) == 1:
+            return pa.nulls(1, kind), np.zeros(1, np.bool_)
+    half = len(values) // 2
+    parts = [whole_or_halves(make, values[part], kind, good[part]) for part in (slice(half), slice(half, None))]
+    return pa.concat_arrays([array for array, _ in parts]), np.concatenate([fits for _, fits in parts])
 
 
 class AvroRecords:
     """Converts records of one writer's schema to Arrow.
 
-    A field whose type Spark cannot hold, or which is malformed, is an error only for those who ask for it: it is
-    skipped, and never converted.
+    A field whose type Spark cannot hold, or which is malformed, is an error only for those who ask for it.
 
-    bound: the bound for a row's memory, without the contents of its texts and lists.
-    first: fields that are converted before others, which may have more types than are converted.
     fields: the fields of a record in the types of Spark; those that Spark cannot hold are of the type null.
 
     Raises CorruptDataError for a schema that is not one of records.
     """
 
-    def __init__(self, schema: Any, bound: SizeLimit, first: Collection[str] = ()) -> None:
-        self._bound = bound
-        self._decoders: dict[frozenset[str], _Decoder] = {}
-        self._whole: Typed | None = None  # the type of a record that is in a union
-        self._places: list[RecordField] = []
+    def __init__(self, schema: Any) -> None:
+        self._schema = AvroSchema(schema)
+        self._decoders: dict[frozenset[str], AvroValues] = {}
         try:
-            self._named = named_types(schema)
-            if isinstance(schema, dict) and schema["type"] in RECORDS:
-                self._places = places(schema, self._named, {name.lower() for name in first})
-                kinds = [pa.null() if isinstance(typed, TidegateError) else typed.kind for _, _, typed in self._places]
-                self.fields = [pa.field(place.name, kind) for place, kind in zip(self._places, kinds, strict=True)]
-                self.fields = [field for field in self.fields if field.name]
-                return
-            self._whole = whole = Conversion(self._named).of(schema, "", "")
-            fastavro.parse_schema(whole.schema)
+            columns = self._schema.columns.items()
+            kinds = [(name, pa.null() if isinstance(kind, TidegateError) else kind) for name, kind in columns]
+            self.fields = [pa.field(name, kind) for name, kind in kinds if _is_unicode(name)]
+            self._is_record = self._schema.row is not None
         except NO_SCHEMA:
             raise CorruptDataError("its schema is no Avro schema") from None
-        if not pa.types.is_struct(whole.kind):
-            raise CorruptDataError(f"it holds values of the type {whole.kind}, not records")
-        self.fields = list(whole.kind)
+        if not self._is_record:
+            kind = self._schema.kind
+            if not pa.types.is_struct(kind):
+                raise CorruptDataError(f"it holds values of the type {kind}, not records")
+            self.fields = list(kind)
 
     @property
     def kind(self) -> pa.StructType:
@@ -91,82 +135,65 @@ class AvroRecords:
         Raises OptionError, which names the field, for a type that Spark cannot hold, and CorruptDataError for one that
         is none.
         """
-        for place in self._places:
-            if place.name in names and isinstance(place.typed, TidegateError):
-                raise place.typed
+        for name in names:
+            if isinstance(problem := self._schema.columns.get(name), TidegateError):
+                raise problem
         return pa.struct([field for field in self.fields if field.name in names])
 
     def batches(self, blocks: Iterable[AvroBlock], names: Collection[str]) -> Iterator[pa.RecordBatch]:
         """Yield the records of blocks, in order, with these of their fields.
 
-        A batch holds at most MOST_ROWS rows, about BATCH_BYTES encoded and BATCH_MEMORY decoded, unless a single row is
-        larger.
+        A batch holds at most MOST_ROWS rows and about BATCH_BYTES encoded, unless a single row is larger.
 
-        Raises CorruptDataError, which names the byte, for a block that the schema does not fit, or with a row beyond
-        the bound.  Also raises OutOfMemoryError.
+        Raises CorruptDataError, which names the byte, for a block that the schema does not fit.  Also raises
+        OutOfMemoryError.
         """
         key = frozenset(names)
-        try:
-            decoder = self._decoders.get(key) or self._decoders.setdefault(key, self._decoder(names))
-        except NO_SCHEMA:
-            raise CorruptDataError("its schema is no Avro schema") from None
-        most_rows = max(min(MOST_ROWS, BATCH_MEMORY // decoder.row_bytes), 1)
+        values = self._decoders.get(key)
+        if values is None:
+            values = self._decoders[key] = AvroValues(self._schema, self._schema, names if self._is_record else None)
         rows: list[Any] = []
-        size = rows_without_bytes = 0
+        size = 0
         for block in blocks:
-            if not block.data:
-                rows_without_bytes += block.rows
-                self._require(
-                    rows_without_bytes * decoder.row_bytes, f"what comes up to the block at byte {block.start}"
-                )
-            self._require(decoder.row_bytes, f"a row of the block at byte {block.start}")
-            for row, length in _rows(block, decoder):
+            for row, length in _rows(block, values):
                 rows.append(row)
                 size += length
-                if len(rows) == most_rows or size >= BATCH_BYTES:
-                    yield _batch(rows, decoder, block)
+                if len(rows) == MOST_ROWS or size >= BATCH_BYTES:
+                    yield self._batch(rows, values, block, key)
                     rows, size = [], 0
         if rows:
-            yield _batch(rows, decoder, block)
+            yield self._batch(rows, values, block, key)
 
-    def _decoder(self, names: Collection[str]) -> _Decoder:
-        kind = self.kind_of(names)
-        if self._whole is not None:
-            return _Decoder(
-                _reading(self._whole.schema, None),
-                kind,
-                with_leaves(kind, _text_as_bytes),
-                _row_bytes(self._whole.kind),
-            )
-        parts: list[Callable[[io.BytesIO], Any]] = []
-        for is_foreign, group in itertools.groupby(self._places, lambda place: isinstance(place.typed, TidegateError)):
-            members = [*group]
-            if is_foreign:
-                parts += [partial(_skipped, place.scoped, self._named) for place in members]
-                continue
-            typed = [(place.name, place.typed) for place in members if isinstance(place.typed, Typed)]
-            # A few bytes could claim any number of items, and skipping them would never end.
-            built = [(name, of) for name, of in typed if name in names or _hides_an_end(of.kind)]
-            parts.append(_reading(fields_schema(typed), fields_schema(built) if len(built) < len(typed) else None))
-        read = parts[0] if len(parts) == 1 else partial(_joined, parts)
-        return _Decoder(read, kind, with_leaves(kind, _text_as_bytes), _row_bytes(kind))
-
-    def _require(self, memory: int, subject: str) -> None:
-        if memory > self._bound.bytes:
-            with about(subject):
-                raise self._bound.exceeded("decoded")
+    def _batch(
+        self, rows: Sequence[Any], values: AvroValues, last: AvroBlock, names: Collection[str]
+    ) -> pa.RecordBatch:
+        try:
+            batch = pa.RecordBatch.from_struct_array(values.array(rows))
+        except _NO_VALUE:
+            raise CorruptDataError(f"a value before byte {last.end} is none of its type") from None
+        except MemoryError:
+            raise _out_of_memory(last) from None
+        return batch if self._is_record else batch.select([name for name in batch.schema.names if name in names])
 
 
-def _rows(block: AvroBlock, decoder: _Decoder) -> Iterator[tuple[Any, int]]:
+def _is_unicode(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _rows(block: AvroBlock, values: AvroValues) -> Iterator[tuple[Any, int]]:
     """Yield each row, and the number of its encoded bytes."""
     stream = io.BytesIO(block.data)
     end = 0
     for _ in range(block.rows):
         begin = end
         try:
-            row = decoder.read(stream)
+            row = values.read(stream)
         except _MISFITS:
-            raise _misfit(block) from None
+            raise CorruptDataError(f"its schema does not fit the block at byte {block.start}") from None
         except MemoryError:
             raise _out_of_memory(block) from None
         end = stream.tell()
@@ -175,71 +202,5 @@ def _rows(block: AvroBlock, decoder: _Decoder) -> Iterator[tuple[Any, int]]:
         raise CorruptDataError(f"the block at byte {block.start} holds more than its {block.rows} records")
 
 
-_MISFITS = (ValueError, TypeError, LookupError, EOFError, ArithmeticError, RecursionError, StructError)
-"""The errors of the library; its own messages may show values."""
-
-
-def _misfit(block: AvroBlock) -> CorruptDataError:
-    return CorruptDataError(f"its schema does not fit the block at byte {block.start}")
-
-
 def _out_of_memory(block: AvroBlock) -> OutOfMemoryError:
     return OutOfMemoryError(f"the block at byte {block.start} {OutOfMemoryError()}")
-
-
-def _batch(rows: list[Any], decoder: _Decoder, last: AvroBlock) -> pa.RecordBatch:
-    try:
-        table = pa.array(rows, decoder.raw_kind)
-        if decoder.raw_kind != decoder.kind:
-            table = retyped(table, decoder.kind)
-            table.validate(full=True)  # texts are UTF-8
-        return pa.RecordBatch.from_struct_array(table)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
-        raise CorruptDataError(f"a value before byte {last.end} is none of its type") from None
-    except MemoryError:
-        raise _out_of_memory(last) from None
-
-
-def _reading(writer: Any, reader: Any) -> Callable[[io.BytesIO], Any]:
-    writer = fastavro.parse_schema(writer)
-    reader = None if reader is None else fastavro.parse_schema(reader)
-    return lambda stream: fastavro.schemaless_reader(stream, writer, reader)
-
-
-def _skipped(scoped: Scoped, named: NamedTypes, stream: io.BytesIO) -> dict[str, Any]:
-    skip(scoped, named, stream)
-    return {}
-
-
-def _joined(parts: Sequence[Callable[[io.BytesIO], Any]], stream: io.BytesIO) -> dict[str, Any]:
-    row: dict[str, Any] = {}
-    for part in parts:
-        row.update(part(stream))
-    return row
-
-
-def _hides_an_end(kind: pa.DataType) -> bool:
-    """Return whether the library would skip missing items of a list: items whose bytes have no length of their own."""
-    if pa.types.is_list(kind):
-        return _is_fixed(kind.value_type) or _hides_an_end(kind.value_type)
-    if pa.types.is_map(kind):
-        return _hides_an_end(kind.item_type)
-    return pa.types.is_struct(kind) and any(_hides_an_end(field.type) for field in kind)
-
-
-def _is_fixed(kind: pa.DataType) -> bool:
-    if pa.types.is_struct(kind):
-        return all(_is_fixed(field.type) for field in kind)
-    is_number = pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)
-    return bool(is_number or pa.types.is_null(kind) or pa.types.is_fixed_size_binary(kind))
-
-
-def _row_bytes(kind: pa.DataType) -> int:
-    """Estimate the memory of a value in bytes, without the contents of its texts and lists."""
-    if pa.types.is_struct(kind):
-        return _RECORD_BYTES + sum(_row_bytes(field.type) for field in kind)
-    return _VALUE_BYTES + (_COPIES * kind.byte_width if pa.types.is_fixed_size_binary(kind) else 0)
-
-
-def _text_as_bytes(leaf: pa.DataType) -> pa.DataType:
-    return pa.binary() if pa.types.is_string(leaf) else leaf

@@ -17,12 +17,13 @@ import orjson
 import pyarrow as pa
 
 from tidegate.errors import did_you_mean
-from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.numpy_arrays import are_null, int64_values, integers
-from tidegate.readers.event_time.registered import RegistryForm, RegistryTimestamp
+from tidegate.readers.event_time.registered import RegistryTimestamp
 from tidegate.readers.event_time.unit_assigner import UnitAssigner, check_pointer, tokens_of
-from tidegate.readers.event_time.units import TimeUnit, text_times, value_times
-from tidegate.readers.registry.config import RegistryConfig
+from tidegate.readers.event_time.units import TimeUnit, assigned_times, value_times
+from tidegate.readers.registry.client import RegistryConfig
+from tidegate.readers.registry.columns import Form
+from tidegate.readers.registry.wire import last_header, without_id
 
 TimestampAssigner: TypeAlias = Callable[[pa.RecordBatch], npt.NDArray[np.int64] | pa.Int64Array]
 """Returns the event time of every row of a batch, in milliseconds since the epoch.
@@ -66,24 +67,18 @@ class HeaderTimestamp(UnitAssigner):
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
         """Return the times in milliseconds, rounded down; null where the header is missing or not a time."""
-        return text_times(self._texts(batch), self.unit)
+        return assigned_times(self._texts(batch), self.unit)
 
     def _values(self, batch: pa.RecordBatch) -> Iterator[object]:
         return (text and text.decode(errors="replace") for text in self._texts(batch).to_pylist())
 
     def _texts(self, batch: pa.RecordBatch) -> pa.BinaryArray:
-        headers = batch.column("headers")
-        pairs = headers.flatten()
-        places = np.flatnonzero(pc.equal(pc.struct_field(pairs, "key"), self.name))
-        last = np.full(batch.num_rows, -1)
-        # If a row occurs repeatedly, NumPy keeps its last value.
-        last[pc.list_parent_indices(headers).to_numpy()[places]] = places
-        return pc.struct_field(pairs, "value").take(pa.array(last, mask=last < 0))
+        return last_header(batch.column("headers"), self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class JsonTimestamp(UnitAssigner):
-    """A field of the record's value, which is JSON in UTF-8.
+    """A field of the record's value, which is JSON in UTF-8, perhaps behind the id of its JSON Schema.
 
     pointer: the pointer to the field (RFC 6901), such as "/order/created" or "/events/0/at"; "" is the whole value.
     unit: the unit of its number, or "iso8601".
@@ -111,7 +106,7 @@ class JsonTimestamp(UnitAssigner):
 
 def _field(value: bytes | None, tokens: Sequence[str]) -> object:
     try:
-        node = orjson.loads(value)  # type: ignore[arg-type]  # None raises JSONDecodeError, too
+        node = orjson.loads(without_id(value))  # type: ignore[arg-type]  # None raises JSONDecodeError, too
     except orjson.JSONDecodeError:
         return None
     for token in tokens:
@@ -143,10 +138,10 @@ def assigner_of(
         return HeaderTimestamp(rest, unit)
     if colon and kind == "json":
         return JsonTimestamp(rest, unit)
-    if colon and kind in get_args(RegistryForm):
+    if colon and kind in get_args(Form):
         if registry is None:
             raise ValueError(f"{kind}: needs a schema registry; set schema.registry.url")
-        return RegistryTimestamp(cast("RegistryForm", kind), rest, registry, unit)
+        return RegistryTimestamp(cast("Form", kind), rest, registry, unit)
     nearest = did_you_mean(kind, ["timestamp", "header:", "json:", "avro:", "protobuf:"])
     raise ValueError(
         "expected timestamp, header:NAME or json:/pointer/into/value, or avro: or protobuf: with such a pointer"

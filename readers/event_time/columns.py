@@ -21,8 +21,8 @@ _TEXTS = {pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.larg
 def check_time_type(column: str, kind: pa.DataType, unit: TimeUnit | None) -> None:
     """Raise OptionError, which names the column, unless values of this type are times by this unit.
 
-    Dates, and timestamps of any unit and zone, have their own unit and take no other.  Integers and floats need s, ms
-    or us.  Texts need one of these, or iso8601.
+    Dates, and timestamps of any unit and zone, have their own unit and take no other.  Integers and floats need s, ms,
+    us or ns.  Texts need one of these, or iso8601.
     """
     kind = plain_type(kind)
     if kinds.is_null(kind):
@@ -34,12 +34,12 @@ def check_time_type(column: str, kind: pa.DataType, unit: TimeUnit | None) -> No
     if kinds.is_integer(kind) or kinds.is_floating(kind):
         if unit is None or unit == "iso8601":
             clause = "is not given" if unit is None else f"is {unit!r}"
-            raise OptionError(f"eventTimeUnit {clause}, but the column {column!r} of type {kind} needs s, ms or us")
+            raise OptionError(f"eventTimeUnit {clause}, but the column {column!r} of type {kind} needs s, ms, us or ns")
         return
     if kind in _TEXTS:
         if unit is None:
             raise OptionError(
-                f"eventTimeUnit is not given, but the column {column!r} of type {kind} needs s, ms, us or iso8601"
+                f"eventTimeUnit is not given, but the column {column!r} of type {kind} needs s, ms, us, ns or iso8601"
             )
         return
     raise OptionError(f"the column {column!r} is of type {kind}, which holds no event time")

@@ -14,7 +14,7 @@ from tidegate.alignment.generators.contract import NO_EVENT_TIME, GeneratorSuppl
 from tidegate.errors import ContractError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.event_time.assigners import RecordTimestamp, assigner_of
-from tidegate.readers.registry.config import RegistryConfig
+from tidegate.readers.registry.client import RegistryConfig
 
 Marks: TypeAlias = Callable[[pa.RecordBatch], npt.NDArray[np.bool_] | pa.BooleanArray | pa.Int64Array]
 """Decides which rows of a batch are marks, which contain a watermark.

@@ -77,7 +77,7 @@ class RecordTimes:
     @property
     def needs_headers(self) -> bool:
         """Whether the assigner needs the column ``headers``."""
-        return not isinstance(self.assigner, RecordTimestamp | JsonTimestamp | RegistryTimestamp)
+        return not isinstance(self.assigner, RecordTimestamp | JsonTimestamp)
 
     @property
     def unit_is_unknown(self) -> bool:

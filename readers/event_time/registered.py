@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.numpy_arrays import are_null, int64_values, integers
 from tidegate.readers.event_time.columns import times_ms
 from tidegate.readers.event_time.unit_assigner import UnitAssigner, check_pointer, tokens_of
-from tidegate.readers.event_time.units import TimeUnit
-from tidegate.readers.registry.config import RegistryConfig
-from tidegate.readers.registry.field import fields_of
-from tidegate.readers.registry.schemas import registry_of
-from tidegate.readers.registry.wire import schema_id_of
-
-RegistryForm: TypeAlias = Literal["avro", "protobuf"]
-"""The forms of values in Confluent's wire format."""
+from tidegate.readers.event_time.units import TimeUnit, assigned_times
+from tidegate.readers.registry.client import RegistryConfig
+from tidegate.readers.registry.columns import Form, fields_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +31,7 @@ class RegistryTimestamp(UnitAssigner):
     raises ConnectorError if the registry refuses, and DeadlineError if it does not answer.
     """
 
-    form: RegistryForm
+    form: Form
     pointer: str
     registry: RegistryConfig
     unit: TimeUnit | None = None
@@ -54,12 +49,12 @@ class RegistryTimestamp(UnitAssigner):
         """
         times, are_missing = np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, np.bool_)
         for rows, values in self._fields(batch):
-            if _is_time(values.type):
-                part = times_ms(values, None)
-            elif self.unit is None or (self.unit == "iso8601" and not pa.types.is_string(values.type)):
-                continue
+            if pa.types.is_string(values.type):
+                part = assigned_times(values, self.unit)
+            elif not _is_time(values.type) and (self.unit is None or self.unit == "iso8601"):
+                part = pc.if_else(pc.equal(values, 0), 0, pa.scalar(None, pa.int64()))
             else:
-                part = times_ms(values, self.unit)
+                part = times_ms(values, None if _is_time(values.type) else self.unit)
             times[rows], are_missing[rows] = int64_values(part), are_null(part)
         return integers(times, pa.int64(), are_missing)
 
@@ -76,21 +71,9 @@ class RegistryTimestamp(UnitAssigner):
                 found[row] = value
         return found
 
-    def _fields(self, batch: pa.RecordBatch) -> Iterator[tuple[list[int], pa.Array]]:
-        """Yield the fields of rows whose values have one schema, or more."""
-        values: list[bytes | None] = batch.column("value").to_pylist()
-        rows_of: dict[int, list[int]] = {}
-        for row, value in enumerate(values):
-            schema_id = schema_id_of(value)
-            if schema_id is not None:
-                rows_of.setdefault(schema_id, []).append(row)
-        for schema_id, rows in rows_of.items():
-            schema = registry_of(self.registry).schema(schema_id)
-            if schema is None:
-                continue
-            whole = [values[row] or b"" for row in rows]
-            for places, fields in fields_of(schema, self.form, tokens_of(self.pointer), whole):
-                yield [rows[place] for place in places], fields
+    def _fields(self, batch: pa.RecordBatch) -> Iterator[tuple[npt.NDArray[np.int64], pa.Array]]:
+        headers = batch.column("headers") if "headers" in batch.schema.names else None
+        return fields_at(self.registry, self.form, tokens_of(self.pointer), batch.column("value"), headers)
 
 
 def _is_time(kind: pa.DataType) -> bool:

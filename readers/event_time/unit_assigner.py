@@ -26,7 +26,9 @@ class UnitAssigner(ABC):
 
     def __post_init__(self) -> None:
         if self.unit is not None and self.unit not in get_args(TimeUnit):
-            raise ValueError(f"expected a unit of s, ms, us or iso8601{did_you_mean(self.unit, get_args(TimeUnit))}")
+            raise ValueError(
+                f"expected a unit of s, ms, us, ns or iso8601{did_you_mean(self.unit, get_args(TimeUnit))}"
+            )
 
     def detect(self, batch: pa.RecordBatch) -> TimeUnit | None:
         """Return the unit of the first usable value in ``batch``, see detect_unit.

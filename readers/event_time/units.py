@@ -17,18 +17,20 @@ import pyarrow as pa
 
 from tidegate.readers.arrow import compute as pc
 
-TimeUnit: TypeAlias = Literal["s", "ms", "us", "iso8601"]
+TimeUnit: TypeAlias = Literal["s", "ms", "us", "ns", "iso8601"]
 
 LARGEST_MS = (2**63 - 1) // 1000
 """The largest time that a timestamp in microseconds holds."""
 
-# In each unit, detection ends at the year 5138.  The same number is a time of 1973 in the next smaller unit.
-_DETECTED_BELOW: dict[TimeUnit, int] = {"s": 10**11, "ms": 10**14, "us": 10**17}
-# Conversion goes on to the year 33658, because 9999-12-31 often means "for ever".  Up to there, a double holds every
-# millisecond.  A time of today in the next smaller unit is beyond the limit.
-_LIMIT_PER_DETECTED = 10
+# A number is detected in the unit in which it is a time from February 1970 to the year 2128.
+_DETECTED_BELOW: dict[TimeUnit, int] = {"s": 5 * 10**9, "ms": 5 * 10**12, "us": 5 * 10**15, "ns": 5 * 10**18}
+# Conversion goes on to the year 33658 (ns: 2262), because 9999-12-31 often means "for ever".  Up to there, a double
+# holds every millisecond.  A time of today in the next smaller unit is beyond the limit.
+_LIMITS: dict[TimeUnit, int] = {"s": 10**12, "ms": 10**15, "us": 10**18, "ns": 2**63}
+_PER_MS: dict[TimeUnit, int] = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 
-_WHOLE = "-?[0-9]{1,18}"  # fits into an int64
+_WHOLE = "(?:-?[0-9]{1,18}|[1-8][0-9]{18})"  # fits into an int64
+_ZERO = "-?0+(?:[.]0*)?(?:[eE][+-]?[0-9]{1,3})?"
 _NUMBER = r"-?[0-9]+(?:[.][0-9]*)?(?:[eE][+-]?[0-9]{1,3})?"
 _ISO8601 = (
     "(?P<year>[0-9]{4})-(?P<month>0[1-9]|1[0-2])-(?P<day>0[1-9]|[12][0-9]|3[01])"
@@ -42,8 +44,9 @@ def detect_unit(values: Iterable[object]) -> TimeUnit | None:
     """Return the unit of the first usable value, or None if there is none.
 
     A text in the form of ISO 8601 has the unit "iso8601".  A number, or a text that is one, is judged by its size.
-    Below 1e11 it counts seconds (to the year 5138), below 1e14 milliseconds, and below 1e17 microseconds (both 1973 to
-    5138).  All other values are skipped: zero and less, larger numbers, NaN, booleans, other texts and objects.
+    Below 5e9 it counts seconds (to the year 2128), below 5e12 milliseconds, below 5e15 microseconds, and below 5e18
+    nanoseconds (all three since February 1970).  All other values are skipped: zero and less, larger numbers, NaN,
+    booleans, other texts and objects.
     """
     for value in values:
         number = value
@@ -59,16 +62,15 @@ def detect_unit(values: Iterable[object]) -> TimeUnit | None:
 
 
 def value_times(values: Sequence[object], unit: TimeUnit | None) -> pa.Int64Array:
-    """Return the times of JSON values in milliseconds; null for values that are no time, and for all without a unit.
+    """Return the times of JSON values in milliseconds; null for values that are no time.
 
     Numbers are int or float.  A float counts as its shortest decimal, so that 1700000000.123 s has 123 ms.  See
-    text_times for texts.
+    assigned_times for texts, for zeros, and for values whose unit is not known yet.
     """
-    if unit is None:
-        return pa.nulls(len(values), pa.int64())
     texts = pa.array([value if type(value) is str else None for value in values], pa.string())
-    if unit == "iso8601":
-        return _iso8601_times(texts)
+    if unit is None or unit == "iso8601":
+        zeros = pa.array([0 if type(value) in {int, float} and not value else None for value in values], pa.int64())
+        return pc.coalesce(assigned_times(texts, unit), zeros)
     # type(), not isinstance(): a bool is an int to Python.
     limit = limit_of(unit)
     whole = pa.array([value if type(value) is int and abs(value) < limit else None for value in values], pa.int64())
@@ -77,14 +79,28 @@ def value_times(values: Sequence[object], unit: TimeUnit | None) -> pa.Int64Arra
     return times if texts.null_count == len(texts) else pc.coalesce(times, text_times(texts, unit))
 
 
+def assigned_times(texts: pa.Array, unit: TimeUnit | None) -> pa.Int64Array:
+    """Return the times of an array of string or binary whose unit may be detected.
+
+    As in text_times, but zero is 1970 in every unit, and before one is known.  So what it means does not depend on the
+    values that are read with it, from which the unit is detected.
+    """
+    times = text_times(texts, unit)
+    if unit is None or unit == "iso8601":
+        is_zero = pc.match_substring_regex(texts, f"^{_ZERO}$")
+        times = pc.coalesce(times, pc.if_else(is_zero, 0, pa.scalar(None, pa.int64())))
+    return times
+
+
 def text_times(texts: pa.Array, unit: TimeUnit | None) -> pa.Int64Array:
     """Return the times of an array of string or binary in milliseconds; null for values that are no time.
 
     None: the unit is not known, so no text is a time.
 
-    The units s, ms and us take decimal numbers, also with a fraction or an exponent.  ISO 8601 is read in its extended
-    format.  That is a date, or a date, "T" or a blank, and hours.  Minutes, seconds, their fraction, and "Z" or an
-    offset may follow.  Without a zone, a time is UTC.  Leap seconds and 24:00 are no times.  Blanks are not trimmed.
+    The units s, ms, us and ns take decimal numbers, also with a fraction or an exponent.  ISO 8601 is read in its
+    extended format.  That is a date, or a date, "T" or a blank, and hours.  Minutes, seconds, their fraction, and "Z"
+    or an offset may follow.  Without a zone, a time is UTC.  Leap seconds and 24:00 are no times.  Blanks are not
+    trimmed.
     """
     if unit is None:
         return pa.nulls(len(texts), pa.int64())
@@ -102,11 +118,11 @@ def _only(texts: pa.Array, keep: pa.BooleanArray) -> pa.StringArray:
 
 def limit_of(unit: TimeUnit) -> int:
     """Return the number from which on a value is no time in a unit."""
-    return _DETECTED_BELOW[unit] * _LIMIT_PER_DETECTED
+    return _LIMITS[unit]
 
 
 def number_times(numbers: pa.Array, unit: TimeUnit) -> pa.Int64Array:
-    """Convert int64 or double numbers of s, ms or us to milliseconds, rounded down."""
+    """Convert int64 or double numbers of s, ms, us or ns to milliseconds, rounded down."""
     limit = limit_of(unit)
     given = numbers.fill_null(0).to_numpy()
     usable = np.asarray(numbers.is_valid()) & (given > -limit) & (given < limit)  # false for NaN
@@ -117,7 +133,7 @@ def number_times(numbers: pa.Array, unit: TimeUnit) -> pa.Int64Array:
         times = np.rint(given * 1000)
         times -= times / 1000 > given
     else:
-        times = given // 1000 if unit == "us" else np.floor(given)
+        times = given // _PER_MS[unit]
     return pa.array(times.astype(np.int64), mask=~usable)
 
 

@@ -30,7 +30,7 @@ class AvroObject(TypedObject):
     """An object whose header was read."""
 
     def __init__(self, fetch: Fetch, size: int, header: AvroHeader, bound: SizeLimit) -> None:
-        self._records = AvroRecords(header.schema, bound)
+        self._records = AvroRecords(header.schema)
         self.fields = self._records.fields
         self._fetch, self._size, self._header, self._bound = fetch, size, header, bound
         self._legacy = legacy_times(header.keys)

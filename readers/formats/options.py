@@ -59,7 +59,7 @@ NoneOrCharacter: TypeAlias = Annotated[str, BeforeValidator(lambda value: "" if 
 class FormatOptions(BaseModel):
     r"""The options of all formats; the registry says which format has which.
 
-    event_time_unit: the unit of an event-time column of numbers or text: ``s``, ``ms``, ``us`` or ``iso8601``.
+    event_time_unit: the unit of an event-time column of numbers or text: ``s``, ``ms``, ``us``, ``ns`` or ``iso8601``.
     mode: the policy for bad records, which cannot be read or do not fit: ``FAILFAST``, ``PERMISSIVE`` or
         ``DROPMALFORMED``.  With ``PERMISSIVE``, a column ``_corrupt_record`` of the schema has their texts.
     rescued_data_column: a column for values that the other columns lack or cannot hold, as JSON.

@@ -1,123 +1,120 @@
-"""Decodes a column of values, each with its own schema from a registry, to one type."""
+"""Decodes a column of values, each written by its own schema of a registry: to one type, or one field of each.
+
+Avro resolves the writer's schema with the reader's.  Protobuf reads by numbers, so only the reader's message decodes,
+and the writer's schema says which message a value is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.types as kinds
 
-from tidegate.errors import BadRecordError, CorruptDataError
+from tidegate.errors import BadRecordError, CorruptDataError, OptionError, TidegateError
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.conform import conform, spark_schema
-from tidegate.readers.registry.avro_values import AvroValues, record_names
-from tidegate.readers.registry.config import RegistryConfig
-from tidegate.readers.registry.protobuf_values import ProtobufSchema, ProtobufValues, messages_of
-from tidegate.readers.registry.schemas import RegisteredSchema, registry_of
-from tidegate.readers.registry.wire import schema_id_of
+from tidegate.readers.registry.client import LONG_IDS, RegisteredSchema, RegistryConfig, registry_of
+from tidegate.readers.registry.wire import VALUE_SCHEMA_ID, SchemaId, framed, last_header
+
+if TYPE_CHECKING:
+    from tidegate.readers.avro.resolution import AvroSchema
+    from tidegate.readers.registry.protobuf import ProtobufSchema
 
 Form: TypeAlias = Literal["avro", "protobuf"]
+"""The form of values in Confluent's wire format."""
 Mode: TypeAlias = Literal["FAILFAST", "PERMISSIVE"]
+
+_MOST_DECODERS = 1_000
+_INDEX = re.compile("0|[1-9][0-9]{0,9}")
+_TIMES = (kinds.is_timestamp, kinds.is_date, kinds.is_integer, kinds.is_floating, kinds.is_string)
+_LOG = logging.getLogger("tidegate.reader")
+
+
+class Decoder(Protocol):
+    """Decodes values to Arrow.
+
+    kind: the type of a value.
+    """
+
+    kind: pa.DataType
+
+    def decode(self, values: Sequence[bytes], /) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+        """Return values, each from its own bytes, and which of these bytes are one; what is not is null."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryColumn:
     """Decodes values to one type; picklable.
 
-    kind: the type to decode to; fields match by name, and a field that a value's own schema lacks is null.
+    reader: the schema whose values the column has.
+    subject: the subject of that schema, in whose context the ids are.
+    message: the full name of the Protobuf message, which no other message stands for.
+    kind: the type of a value, one of Spark's.
     mode: the policy for a value that cannot be decoded: "FAILFAST" raises CorruptDataError, "PERMISSIVE" makes it null.
-    names: the names of the record from ``record_names``, or the full name of the Protobuf message.  Values with other
-        names cannot be decoded.  Empty: any Avro record.
     """
 
     registry: RegistryConfig
     form: Form
-    kind: pa.StructType
+    subject: str
+    reader: RegisteredSchema
+    message: str | None
+    kind: pa.DataType
     mode: Mode = "FAILFAST"
-    names: tuple[str, ...] = ()
 
-    def decoded(self, column: pa.Array) -> pa.StructArray:
+    def decoded(self, values: pa.Array, headers: pa.Array | None = None) -> pa.Array:
         """Return the decoded values; a null stays null.
+
+        headers: those of the same records, if an id may be in a header.
 
         Raises CorruptDataError, see ``mode``; also raises the errors of ``SchemaRegistry.schema``.
         """
-        values: list[bytes | None] = column.to_pylist()
-        rows_of: dict[int | None, list[int]] = {}
-        for row, value in enumerate(values):
-            if value is not None:
-                rows_of.setdefault(schema_id_of(value), []).append(row)
         parts, places = [pa.nulls(1, self.kind)], np.zeros(len(values), np.int64)
         decoded = 1
-        for schema_id, rows in rows_of.items():
-            part = self._part(schema_id, [values[row] or b"" for row in rows])
-            places[rows] = np.arange(decoded, decoded + len(rows))
-            decoded += len(rows)
-            parts.append(part)
+        for group in _groups(self.form, values, headers):
+            parts.append(self._part(group))
+            places[group.rows] = np.arange(decoded, decoded + len(group.rows))
+            decoded += len(group.rows)
         return pa.concat_arrays(parts).take(pa.array(places))
 
-    def _part(self, schema_id: int | None, values: Sequence[bytes]) -> pa.StructArray:
-        decoder = self._decoder(schema_id)
-        if decoder is None:
-            if self.mode == "FAILFAST":
-                raise CorruptDataError(f"a value {self._why(schema_id)}; set mode to PERMISSIVE for null")
-            return pa.nulls(len(values), self.kind)
-        structs = decoder.decode(values)
-        batch, fits = _fitting(pa.RecordBatch.from_struct_array(structs), pa.schema(list(self.kind)))
-        bad = np.asarray(structs.is_null()) | ~fits
-        if self.mode == "FAILFAST" and bad.any():
-            raise CorruptDataError(
-                f"a value does not fit its schema {schema_id}, or the schema does not fit the type of the column; set "
-                "mode to PERMISSIVE for null"
+    def _part(self, group: _Group) -> pa.Array:
+        found = self._decoder(group)
+        if isinstance(found, str):
+            return self._refused(found, len(group.rows))
+        array, good = found.decode(group.payloads)
+        array, fits = _conformed(array, self.kind)
+        if not (good & fits).all() and self.mode == "FAILFAST":
+            self._refused(f"does not fit its schema {group.schema}", 1)
+        return array
+
+    def _refused(self, why: str, rows: int) -> pa.Array:
+        if self.mode == "FAILFAST":
+            raise CorruptDataError(f"a value {why}; set mode to PERMISSIVE for null")
+        return pa.nulls(rows, self.kind)
+
+    def _decoder(self, group: _Group) -> Decoder | str:
+        """Return what decodes values of one schema, or why there is none."""
+        if group.schema is None:
+            return (
+                "is not in Confluent's wire format, which begins with a byte 0 and the id of a schema, and its record "
+                f"has no header {VALUE_SCHEMA_ID}, or its headers were not given"
             )
-        return pa.StructArray.from_arrays(batch.columns, fields=list(self.kind), mask=pa.array(bad))
-
-    def _decoder(self, schema_id: int | None) -> AvroValues | ProtobufValues | None:
-        schema = None if schema_id is None else registry_of(self.registry).schema(schema_id)
+        schema = registry_of(self.registry).schema(group.schema, self.subject)
         if schema is None:
-            return None
-        form, names, wanted = self.form, self.names, tuple(field.name for field in self.kind)
-        return schema.decoder((form, names, wanted), lambda: _decoder(schema, form, names, wanted))
-
-    def _why(self, schema_id: int | None) -> str:
-        if schema_id is None:
-            return "is not in Confluent's wire format, which begins with a byte 0 and the id of a schema"
-        wanted = f" with {self.names[0]}" if self.names else ""
-        known = f"{self.form} schema{wanted} of that id whose fields Spark can hold"
-        return f"names the schema {schema_id}, but the registry has no {known}"
-
-
-def _fitting(batch: pa.RecordBatch, schema: pa.Schema) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
-    """Return rows as batches of a schema, and which of them fit it; what does not fit is null."""
-    rows = batch.num_rows
-    try:
-        return conform(batch, schema), np.ones(rows, bool)
-    except (BadRecordError, CorruptDataError):
-        if rows <= 1:
-            return conform(pa.record_batch([pa.nulls(rows)], [""]), schema), np.zeros(rows, bool)
-    hopeless = [column for column in range(batch.num_columns) if _never_fits(batch.select([column]), schema)]
-    if hopeless:
-        good = np.ones(rows, bool)
-        for at in hopeless:
-            good &= np.asarray(batch.column(at).is_null())
-            batch = batch.set_column(at, batch.schema.field(at), pa.nulls(rows, batch.column(at).type))
-        others, fits = _fitting(batch, schema)
-        return others, fits & good
-    halves = [_fitting(part, schema) for part in (batch.slice(0, rows // 2), batch.slice(rows // 2))]
-    whole = pa.Table.from_batches([part for part, _ in halves]).combine_chunks().to_batches()
-    return whole[0], np.concatenate([fits for _, fits in halves])
-
-
-def _never_fits(column: pa.RecordBatch, schema: pa.Schema) -> bool:
-    """Return whether a column has values, and none of its type fits."""
-    if column.column(0).null_count == column.num_rows:
-        return False
-    try:
-        conform(column.slice(0, 0), schema)
-    except (BadRecordError, CorruptDataError):
-        return True
-    return False
+            hint = LONG_IDS if group.schema == 0 else ""
+            return f"names the schema {group.schema}, which the registry does not have{hint}"
+        found = decoder_of(self.form, schema, self.reader, None, group.message, self.message)
+        if isinstance(found, TidegateError):
+            return f"of the schema {group.schema} cannot be read as one of {self.subject!r}: {found}"
+        return found
 
 
 def column_of_subject(
@@ -127,27 +124,169 @@ def column_of_subject(
 
     message: the full name of the Protobuf message; None: the first of that schema.
 
+    A column of the value that Spark cannot hold is left out, with a warning.
+
     Raises CorruptDataError for a schema of another form.  Raises OptionError for a schema that Spark cannot hold, and
     for a missing subject or message.
     """
-    _, schema = registry_of(registry).latest(subject)
-    if schema.kind != form.upper():
-        raise CorruptDataError(f"the schema of {subject!r} is of the type {schema.kind}, not {form.upper()}")
+    reader = registry_of(registry).latest(subject)
+    if reader.kind != form.upper():
+        raise CorruptDataError(f"the schema of {subject!r} is of the type {reader.kind}, not {form.upper()}")
+    problems: Mapping[str, object]
     if form == "avro":
-        kind, names = AvroValues(schema).kind, record_names(schema)
+        schema = _avro_schema(reader)
+        kind, problems = (
+            schema.kind,
+            {name: schema.columns[name] for name in schema.columns.keys() - {*schema.readable}},
+        )
     else:
-        values = ProtobufValues(ProtobufSchema(schema), message)
-        kind, names = values.kind, (values.full_name,)
-    return RegistryColumn(registry, form, pa.struct(list(spark_schema(pa.schema(list(kind))))), mode, names)
+        from tidegate.readers.registry.protobuf import ProtobufValues
+
+        messages = _messages(reader)
+        descriptor = messages.message((0,)) if message is None else messages.named(message)
+        values = ProtobufValues(descriptor)
+        kind, problems, message = values.kind, values.unreadable, descriptor.full_name
+    for name, problem in problems.items():
+        _LOG.warning("values of %r are decoded without their field %r: %s", subject, name, problem)
+    (field,) = spark_schema(pa.schema([("value", kind)]))
+    return RegistryColumn(registry, form, subject, reader, message, field.type, mode)
 
 
-def _decoder(
-    schema: RegisteredSchema, form: Form, names: tuple[str, ...], wanted: tuple[str, ...]
-) -> AvroValues | ProtobufValues:
-    """Return what decodes the wanted fields."""
-    if form == "protobuf":
-        return ProtobufValues(messages_of(schema), names[0] if names else None, wanted)
-    if names and (own := record_names(schema)[:1]) and own[0] not in names:
-        # Fields match by name, so a record of another name would become a row of nulls.
-        raise CorruptDataError(f"its record is called {own[0]}")
-    return AvroValues(schema, wanted)
+@lru_cache(maxsize=_MOST_DECODERS)
+def decoder_of(
+    form: Form,
+    writer: RegisteredSchema,
+    reader: RegisteredSchema,
+    names: tuple[str, ...] | None,
+    indexes: tuple[int, ...],
+    message: str | None = None,
+) -> Decoder | TidegateError:
+    """Return what decodes values of one schema as another, or why they cannot be decoded.
+
+    names: the wanted fields; None: all that Spark can hold.
+    indexes: of the message in the writer's schema.
+    message: the name of the message that alone is wanted; None: any, whose zeros are then null.
+    """
+    try:
+        if form == "avro":
+            from tidegate.readers.avro.records import AvroValues
+
+            as_reader = _avro_schema(reader)
+            wanted = None if names is None else [name for name in names if name in as_reader.columns]
+            return AvroValues(_avro_schema(writer), as_reader, wanted)
+        from tidegate.readers.registry.protobuf import ProtobufValues
+
+        written = _messages(writer).message(indexes).full_name
+        if message is not None and written != message:
+            return CorruptDataError(f"it is a message {written}, not {message}")
+        return ProtobufValues(_messages(reader).named(written), names, zeros_are_null=message is None)
+    except (CorruptDataError, OptionError) as problem:
+        return problem.with_traceback(None)
+
+
+@lru_cache(maxsize=_MOST_DECODERS)
+def _avro_schema(schema: RegisteredSchema) -> AvroSchema:
+    from tidegate.readers.avro.resolution import AvroSchema
+
+    schema.require("avro")
+    try:
+        return AvroSchema(json.loads(schema.text), [json.loads(text) for _, text in schema.references])
+    except (ValueError, RecursionError):
+        raise CorruptDataError("its schema is no Avro schema") from None
+
+
+@lru_cache(maxsize=_MOST_DECODERS)
+def _messages(schema: RegisteredSchema) -> ProtobufSchema:
+    from tidegate.readers.registry.protobuf import ProtobufSchema
+
+    return ProtobufSchema(schema)
+
+
+class _Group(NamedTuple):
+    """Values that one schema has written; None: they name no schema."""
+
+    schema: SchemaId | None
+    message: tuple[int, ...]
+    rows: list[int]
+    payloads: list[bytes]
+
+
+def _groups(form: Form, values: pa.Array, headers: pa.Array | None) -> list[_Group]:
+    ids = [None] * len(values) if headers is None else last_header(headers, VALUE_SCHEMA_ID).to_pylist()
+    groups: dict[tuple[SchemaId | None, tuple[int, ...]], _Group] = {}
+    for row, (value, header) in enumerate(zip(values.to_pylist(), ids, strict=True)):
+        if value is None:
+            continue
+        schema, message, payload = framed(value, header, form) or (None, (), value)
+        group = groups.setdefault((schema, message), _Group(schema, message, [], []))
+        group.rows.append(row)
+        group.payloads.append(payload)
+    return [*groups.values()]
+
+
+def _conformed(array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+    """Return values as Spark's type, and which of them it holds: not a time that is beyond its range."""
+    try:
+        batch = conform(pa.record_batch([array], ["value"]), pa.schema([("value", kind)]))
+        return batch.column(0), np.ones(len(array), np.bool_)
+    except (BadRecordError, CorruptDataError):
+        if len(array) == 1:
+            return pa.nulls(1, kind), np.zeros(1, np.bool_)
+    half = len(array) // 2
+    parts = [_conformed(part, kind) for part in (array.slice(0, half), array.slice(half))]
+    return pa.concat_arrays([part for part, _ in parts]), np.concatenate([fits for _, fits in parts])
+
+
+def fields_at(
+    registry: RegistryConfig, form: Form, tokens: Sequence[str], values: pa.Array, headers: pa.Array | None
+) -> Iterator[tuple[npt.NDArray[np.int64], pa.Array]]:
+    """Yield the places of some values, and one field of them, read by their own schemas: times, numbers or texts.
+
+    tokens: the names of the fields, from the top down, with the indexes of arrays; the branches of a union are passed.
+
+    A field that is not set is null, and so is the zero of a Protobuf number without presence, which is not written.
+    """
+    for group in _groups(form, values, headers):
+        schema = None if group.schema is None else registry_of(registry).schema(group.schema)
+        if schema is None:
+            continue
+        decoder = decoder_of(form, schema, schema, (tokens[0],), group.message)
+        if not isinstance(decoder, TidegateError) and _leads_on(decoder.kind, tokens[0]):
+            yield from _fields(decoder.decode(group.payloads)[0], np.array(group.rows), tokens)
+
+
+def _leads_on(kind: pa.DataType, token: str) -> bool:
+    """Return whether a type has a field of a name, or is a union of records of which one has it."""
+    if not kinds.is_struct(kind):
+        return bool(kinds.is_list(kind))
+    return kind.get_field_index(token) >= 0 or any(_leads_on(member.type, token) for member in _members(kind))
+
+
+def _members(kind: pa.StructType) -> list[pa.Field]:
+    """Return the branches of a union of several types."""
+    fields = [*kind]
+    return fields if [field.name for field in fields] == [f"member{number}" for number in range(len(fields))] else []
+
+
+def _fields(
+    values: pa.Array, rows: npt.NDArray[np.int64], tokens: Sequence[str]
+) -> Iterator[tuple[npt.NDArray[np.int64], pa.Array]]:
+    if not tokens:
+        if kinds.is_decimal(values.type):  # Protobuf's uint64
+            values = values.cast(pa.float64())
+        if any(is_time(values.type) for is_time in _TIMES):
+            yield rows, values
+        return
+    token, *rest = tokens
+    kind = values.type
+    if kinds.is_list(kind) and _INDEX.fullmatch(token):
+        has_item = pc.greater(pc.list_value_length(values), int(token))
+        places = pc.add(values.offsets[:-1].cast(pa.int64()), int(token))
+        items = values.values.take(pc.if_else(has_item, places, pa.scalar(None, pa.int64())))
+        yield from _fields(items, rows, rest)
+    elif kinds.is_struct(kind) and kind.get_field_index(token) >= 0:
+        yield from _fields(pc.struct_field(values, token), rows, rest)
+    elif kinds.is_struct(kind):
+        for member in _members(kind):
+            branch = pc.struct_field(values, member.name)
+            yield from _fields(branch.drop_null(), rows[np.asarray(branch.is_valid())], tokens)

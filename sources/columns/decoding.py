@@ -14,21 +14,30 @@ from tidegate.sources.registry_options import registry_config
 from tidegate.spark_private import arrow_udf, from_arrow_type
 
 
-def from_avro(data: Column | str, subject: str, options: Mapping[str, str], *, mode: Mode = "FAILFAST") -> Column:
-    """Decode Avro values in Confluent's wire format to a struct.
+def from_avro(
+    data: Column | str,
+    subject: str,
+    options: Mapping[str, str],
+    *,
+    mode: Mode = "FAILFAST",
+    headers: Column | str | None = None,
+) -> Column:
+    """Decode Avro values in Confluent's wire format.
 
     data: the binary column, such as "value".
-    subject: its newest schema gives the type of the struct, when this function is called; such as "orders-value".
-        Each value is decoded by its own schema.  Fields match by name, and a field that this schema lacks is null.  A
-        record of another name cannot be decoded, unless the newest schema has that name as an alias.
+    subject: its newest schema gives the type of the column, when this function is called; such as "orders-value".  Each
+        value's own schema is resolved with it by the rules of Avro: a field that the value lacks has its default.
     options: ``schema.registry.url`` and the other options ``schema.registry.*`` of ``tidegate_kafka``.
     mode: the policy for a value that cannot be decoded: "FAILFAST" ends the query, "PERMISSIVE" makes it null, as in
         Spark's own ``from_avro``.
+    headers: the column of headers, if the producer puts the id of the schema into ``__value_schema_id``.
+
+    A field that Spark cannot hold, such as one that contains itself, is left out, with a warning.
 
     Raises OptionError for a wrong option, for a missing subject, and for a type that Spark cannot hold.
     Raises CorruptDataError for a subject of another form, and ConnectorError if the registry refuses.
     """
-    return _decoded(data, "avro", subject, options, mode, None)
+    return _decoded((data, headers), "avro", subject, options, mode, None)
 
 
 def from_protobuf(
@@ -38,18 +47,25 @@ def from_protobuf(
     *,
     message: str | None = None,
     mode: Mode = "FAILFAST",
+    headers: Column | str | None = None,
 ) -> Column:
     """Decode Protobuf values in Confluent's wire format to a struct.
 
+    subject: its newest schema names the fields, which values have by their numbers.
     message: its full name, such as "shop.Order"; default: the first of the schema.  Values of others cannot be decoded.
 
     The rest is as in ``from_avro``.
     """
-    return _decoded(data, "protobuf", subject, options, mode, message)
+    return _decoded((data, headers), "protobuf", subject, options, mode, message)
 
 
 def _decoded(
-    data: Column | str, form: Form, subject: str, options: Mapping[str, str], mode: Mode, message: str | None
+    columns: tuple[Column | str, Column | str | None],
+    form: Form,
+    subject: str,
+    options: Mapping[str, str],
+    mode: Mode,
+    message: str | None,
 ) -> Column:
     if mode not in get_args(Mode):
         raise OptionError(f"mode is {mode!r}: expected FAILFAST or PERMISSIVE{did_you_mean(mode, get_args(Mode))}")
@@ -58,6 +74,11 @@ def _decoded(
     def decode(values: pa.Array) -> pa.Array:
         return column.decoded(values)
 
-    decode.__name__ = f"from_{form}"  # what Spark's plans show
-    call: Any = arrow_udf(decode, from_arrow_type(column.kind))  # type: ignore[call-overload]  # its stubs know no structs
-    return call(data)  # type: ignore[no-any-return]
+    def decode_by_headers(values: pa.Array, of_records: pa.Array) -> pa.Array:
+        return column.decoded(values, of_records)
+
+    given = [column for column in columns if column is not None]
+    function: Any = decode if len(given) == 1 else decode_by_headers
+    function.__name__ = f"from_{form}"  # what Spark's plans show
+    call: Any = arrow_udf(function, from_arrow_type(column.kind))  # type: ignore[call-overload]  # its stubs know no structs
+    return call(*given)  # type: ignore[no-any-return]

@@ -19,7 +19,7 @@ from tidegate.readers.event_time.punctuated import marks_of
 from tidegate.readers.kafka.client import EARLIEST
 from tidegate.readers.kafka.config import KafkaConnectionConfig
 from tidegate.readers.places.place import Place, check_location
-from tidegate.readers.registry.config import RegistryConfig
+from tidegate.readers.registry.client import RegistryConfig
 
 if TYPE_CHECKING:
     from tidegate.readers.archive.layout import ArchiveLayout

@@ -33,7 +33,7 @@ from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig,
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.readers.places.bad_records import BadRecordFolder
-from tidegate.readers.registry.config import RegistryConfig
+from tidegate.readers.registry.client import RegistryConfig
 from tidegate.sources.contract import check_only_origin
 from tidegate.sources.kafka.java.file import read_properties
 from tidegate.sources.kafka.java.properties import connection_config, without_effect
@@ -113,8 +113,8 @@ class KafkaSource(Source):
     schema_registry_ca_file: PEM file with the certificates of the trusted CAs; default: the system's.
     schema_registry_certificate_file: PEM file with the certificate that is shown to a registry that asks.
     schema_registry_key_file: PEM file with the key of that certificate.
-    event_time_unit: the unit of a header or field: ``s``, ``ms``, ``us`` or ``iso8601``.  Default: detected from the
-        first value, then fixed in the checkpoint.
+    event_time_unit: the unit of a header or field: ``s``, ``ms``, ``us``, ``ns`` or ``iso8601``.  Default: detected
+        from the first value, then fixed in the checkpoint.
     watermark_from: the origin of each partition's watermark in its records: ``header:NAME``, which implies
         ``include_headers``, or ``json:``, ``avro:`` or ``protobuf:`` with a pointer.  A value is a time by its type,
         ISO 8601, or a number that shows its unit by its size.  Streams only.  Default: the watermark is planned.

@@ -1,13 +1,18 @@
 """Values in Confluent's wire format, written by fastavro and by Google's Protobuf; and their event times."""
 
 import io
+import json
 import struct
+from contextlib import contextmanager
+from urllib.parse import unquote
 
 import fastavro
 import pyarrow as pa
 
+from tests.support.servers.stub import stub
 from tidegate.readers.event_time.assigners import assigner_of
-from tidegate.readers.registry.columns import RegistryColumn, column_of_subject
+from tidegate.readers.registry.client import RegistryConfig
+from tidegate.readers.registry.columns import column_of_subject
 
 AT = 1_700_000_000_123
 
@@ -33,17 +38,41 @@ def protobuf_value(schema_id, message, indexes=b"\0"):
 def times(option, config, values, unit=None):
     assigner = assigner_of(option, unit, config)
     batch = pa.record_batch({"value": pa.array(values, pa.binary())})
-    if unit is None:
-        assigner = assigner.with_unit(assigner.detect(batch))
+    if unit is None and (detected := assigner.detect(batch)) is not None:
+        assigner = assigner.with_unit(detected)
     return assigner(batch).to_pylist(), assigner.unit
 
 
-def decoded(config, form, values, names=(), **fields):
-    """Return values in columns of these types as rows; null: such a value cannot be decoded."""
-    column = RegistryColumn(config, form, pa.struct([*fields.items()]), "PERMISSIVE", names)
-    return column.decoded(pa.array(values, pa.binary())).to_pylist()
-
-
-def decoded_as(subject, config, form, values, *how):
+def decoded_as(subject, config, form, values, *how, headers=None):
     """Return values in the type of a subject as rows."""
-    return column_of_subject(config, form, subject, *how).decoded(pa.array(values, pa.binary())).to_pylist()
+    column = column_of_subject(config, form, subject, *how)
+    given = [pa.array(values, pa.binary())]
+    if headers is not None:
+        pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
+        given.append(pa.array(headers, pa.list_(pair)))
+    return column.decoded(*given).to_pylist()
+
+
+@contextmanager
+def registry_of(schemas, subject="orders-value", newest=None, kind="AVRO", guids=None, in_context=None):
+    """Serve schemas by id; yield the configuration of their registry.
+
+    newest: the id of the newest schema of the subject; None: the last one.
+    in_context: the schemas by id in the context of the subject; None: it is the default one.
+    """
+
+    def answer(handler):
+        path, _, context = unquote(handler.path).partition("?subject=")
+        known = in_context if in_context and (context or path.startswith("/subjects/")) else schemas
+        if path == f"/subjects/{subject}/versions/latest":
+            number = newest or [*known][-1]
+        else:
+            *_, of, last = path.split("/")
+            number = int(last) if of == "ids" else (guids or {}).get(last)
+        if number not in known:
+            return 404, {"error_code": 40403}
+        schema = known[number]
+        return 200, {"schema": schema if isinstance(schema, str) else json.dumps(schema), "schemaType": kind}
+
+    with stub(answer) as url:
+        yield RegistryConfig(url)

@@ -21,7 +21,6 @@ from tidegate.readers.kafka.wire.frames import remaining_s
 
 _USED_OF_LIFE = 0.8  # as Java's sasl.login.refresh.window.factor
 _STATUS_THAT_MAY_HEAL = {408, 429}
-_LARGEST_ANSWER = 1 << 20
 _LONGEST_S = 30.0  # of an endpoint, for its answer
 _CODES = {  # of RFC 6749, sections 4.1.2.1 and 5.2; any other text may repeat the client's secret
     "access_denied",
@@ -124,9 +123,8 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
             raise TokenError(f"the function {name} gives no number as the end of the token's life") from None
 
     def _of_endpoint(self, url: str) -> _Token:
-        deadline = min(self._deadline, time.monotonic() + _LONGEST_S)
         try:
-            answer = ask(url, self._headers(), deadline, most_bytes=_LARGEST_ANSWER, form=self._question())
+            answer = ask(url, self._headers(), min(remaining_s(self._deadline), _LONGEST_S), form=self._question())
         except NoAnswerError as error:
             raise TokenError(f"the token endpoint {error}", may_heal=True) from None
         if answer.status != HTTPStatus.OK:

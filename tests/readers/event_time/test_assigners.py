@@ -23,11 +23,11 @@ from tidegate.readers.event_time.units import LARGEST_MS, detect_unit
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MILLISECOND = timedelta(milliseconds=1)
-UNITS = ("s", "ms", "us", "iso8601")
-MS_PER = {"s": Decimal(1000), "ms": Decimal(1), "us": Decimal("0.001")}
+UNITS = ("s", "ms", "us", "ns", "iso8601")
+MS_PER = {"s": Decimal(1000), "ms": Decimal(1), "us": Decimal("0.001"), "ns": Decimal("0.000001")}
 
 # Up to here, a double counts seconds with every microsecond.
-times = st.datetimes(datetime(1974, 1, 1), datetime(2200, 1, 1), timezones=st.just(timezone.utc))  # noqa: DTZ001 - the strategy adds the zone
+times = st.datetimes(datetime(1971, 1, 1), datetime(2128, 1, 1), timezones=st.just(timezone.utc))  # noqa: DTZ001 - the strategy adds the zone
 zones = st.integers(-23 * 60 - 59, 23 * 60 + 59).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 json_values = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8),
@@ -57,6 +57,7 @@ def representations(time: datetime) -> dict[str, list[Any]]:
         "s": [float(seconds), seconds],
         "ms": [float(milliseconds), milliseconds],
         "us": [us, str(us), float(us)],
+        "ns": [us * 1000, str(us * 1000 + 999)],
         "iso8601": [time.isoformat(), time.isoformat(" "), time.strftime("%Y-%m-%dt%H:%M:%S.%fz")],
     }
 
@@ -115,14 +116,18 @@ def test_iso_8601_may_be_short_or_have_any_number_of_digits(text: str, time: dat
 
 
 @settings(max_examples=300)
-@given(st.sampled_from(["s", "ms", "us"]), st.integers() | st.floats() | st.integers(0, 10**18).map(lambda n: n / 1000))
+@given(
+    st.sampled_from(["s", "ms", "us", "ns"]),
+    st.integers() | st.floats() | st.integers(0, 10**18).map(lambda n: n / 1000),
+)
 @example("s", 1700000000.123)
 @example("s", 999_999_999_999.999)
 @example("ms", 2**64 - 1)
 @example("us", -1)
 def test_numbers_become_the_millisecond_before_or_null_and_never_wrap(unit: str, number: float) -> None:
     exact = Decimal(repr(number))
-    inside = exact.is_finite() and abs(exact * MS_PER[unit]) < 10**15
+    limit = 2**63 / Decimal(1_000_000) if unit == "ns" else 10**15
+    inside = exact.is_finite() and abs(exact * MS_PER[unit]) < limit
     expected = int((exact * MS_PER[unit]).to_integral_value(ROUND_FLOOR)) if inside else None
     assert by_json([number], unit) == by_header([repr(number).encode()], unit) == [expected]
 
@@ -200,19 +205,33 @@ def test_json_nested_too_deep_is_no_time() -> None:
 
 
 @given(times)
-def test_the_unit_is_detected_from_any_representation_since_1974(time: datetime) -> None:
+def test_the_unit_is_detected_from_any_representation_since_1971(time: datetime) -> None:
     for unit, values in representations(time).items():
         assert [detect_unit([value]) for value in values] == [unit] * len(values)
 
 
 @pytest.mark.parametrize(
     ("value", "unit"),
-    [(1, "s"), (10**11 - 1, "s"), (10**11, "ms"), (10**14 - 1, "ms"), (10**14, "us"), (10**17 - 1, "us"),
-     (10**17, None), (10**400, None), (0, None), (-1, None), (True, None), (float("nan"), None), (float("inf"), None),
+    [(1, "s"), (5 * 10**9 - 1, "s"), (5 * 10**9, "ms"), (94_694_399_000, "ms"), (5 * 10**12 - 1, "ms"),
+     (5 * 10**12, "us"), (5 * 10**15 - 1, "us"), (5 * 10**15, "ns"), ("1767225600000000000", "ns"), (5 * 10**18, None),
+     (10**400, None), (0, None), (-1, None), (True, None), (float("nan"), None), (float("inf"), None),
      (None, None), ("1e11", "ms"), ("1e999", None), ("today", None), ({}, None), ("2024-05-01", "iso8601")],
 )  # fmt: skip
 def test_the_size_of_a_number_tells_its_unit(value: object, unit: str | None) -> None:
     assert detect_unit([value]) == unit
+
+
+@pytest.mark.parametrize("zero", [0, 0.0, -0.0, "0", "-0.00", "0e5"])
+@pytest.mark.parametrize("unit", [None, *UNITS])
+def test_zero_is_1970_in_every_unit_and_before_one_is_known(zero: Any, unit: Any) -> None:
+    """Debezium writes zeros while it takes a snapshot; what is read with them must not decide what they mean."""
+    assert by_json([zero, "x"], unit) == [0, None]
+    assert by_header([str(zero).encode(), b"x"], unit) == [0, None]
+
+
+@pytest.mark.parametrize("value", [1_767_225_599_999_999_999, "1767225599999999999"])
+def test_nanoseconds_are_exact_also_as_text(value: Any) -> None:
+    assert by_json([value], "ns") == by_header([str(value).encode()], "ns") == [1_767_225_599_999]
 
 
 def test_the_first_usable_value_decides() -> None:
@@ -246,8 +265,8 @@ def test_the_option_names_an_assigner(option: str, unit: Any, expected: Any) -> 
         ("json:a/b", None, "begins with '/'"),
         ("json:/a~2b", None, "'~' is written ~0"),
         ("json:/a~", None, "'~' is written ~0"),
-        ("json:/a", "iso8061", "a unit of s, ms, us or iso8601; did you mean 'iso8601'"),
-        ("header:a", "minutes", "a unit of s, ms, us or iso8601"),
+        ("json:/a", "iso8061", "a unit of s, ms, us, ns or iso8601; did you mean 'iso8601'"),
+        ("header:a", "minutes", "a unit of s, ms, us, ns or iso8601"),
         ("timestamp", "ms", "'ms' cannot be declared"),
     ],
 )

@@ -81,13 +81,13 @@ def test_dictionaries_and_nulls_are_looked_through() -> None:
 @pytest.mark.parametrize(
     ("kind", "unit", "sentence"),
     [
-        (pa.int64(), None, "eventTimeUnit is not given, but the column 'at' of type int64 needs s, ms or us"),
-        (pa.uint8(), "iso8601", "eventTimeUnit is 'iso8601', but the column 'at' of type uint8 needs s, ms or us"),
-        (pa.float64(), None, "eventTimeUnit is not given, but the column 'at' of type double needs s, ms or us"),
+        (pa.int64(), None, "eventTimeUnit is not given, but the column 'at' of type int64 needs s, ms, us or ns"),
+        (pa.uint8(), "iso8601", "eventTimeUnit is 'iso8601', but the column 'at' of type uint8 needs s, ms, us or ns"),
+        (pa.float64(), None, "eventTimeUnit is not given, but the column 'at' of type double needs s, ms, us or ns"),
         (
             pa.string(),
             None,
-            "eventTimeUnit is not given, but the column 'at' of type string needs s, ms, us or iso8601",
+            "eventTimeUnit is not given, but the column 'at' of type string needs s, ms, us, ns or iso8601",
         ),
         (pa.timestamp("us"), "ms", "eventTimeUnit is 'ms', but the column 'at' of type timestamp[us] has its own unit"),
         (pa.date32(), "s", "eventTimeUnit is 's', but the column 'at' of type date32[day] has its own unit"),

@@ -1,4 +1,4 @@
-"""Damaged objects: the worst is an error that names the object; and objects of Avro that would take too much memory."""
+"""Damaged objects: the worst is an error that names the object."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from unittest import mock
 import fastavro
 import pyarrow as pa
 import pytest
-from fastavro.read import LOGICAL_READERS
 
 from tests.readers.formats.contract import CASES, ROWS, rows_of
 from tests.readers.formats.files import CODECS, MARKER, avro, avro_format, logical, timed
 from tests.support.bytes.damage import bit, byte, gap, number, surplus, variable_number
 from tests.support.bytes.varints import varint
-from tests.support.objects.lab import InMemory, chunk, held, read
+from tests.support.objects.lab import InMemory, held, read
 from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, OptionError
 from tidegate.readers.avro import records as avro_records
 
@@ -177,66 +176,6 @@ def test_a_block_that_claims_more_bytes_than_there_are_is_not_fetched() -> None:
     store = InMemory(content)
     with pytest.raises(CorruptDataError, match=f"the block at byte {len(header)} is cut off$"):
         read(avro_format(store), held(content), pa.schema([]))
-
-
-def test_values_without_bytes_are_no_way_to_claim_memory() -> None:
-    nothing = {
-        "type": "array",
-        "items": {"type": "record", "name": "nothing", "fields": [{"name": "n", "type": "null"}]},
-    }
-    for items in ({"type": "array", "items": "null"}, nothing):
-        empty = avro([{"a": []}], a=items)
-        assert read(avro_format(InMemory(empty)), held(empty), pa.schema([])).num_rows == 1
-        claimed = avro([{"a": [None if items is not nothing else {"n": None}] * 9}], a=items)
-        with pytest.raises(CorruptDataError, match="its schema does not fit the block at byte"):
-            read(avro_format(InMemory(claimed)), held(claimed), pa.schema([]))
-
-
-def _record(name: str, **types: object) -> dict[str, object]:
-    return {"type": "record", "name": name, "fields": [{"name": field, "type": kind} for field, kind in types.items()]}
-
-
-def test_rows_without_bytes_are_no_way_to_claim_time() -> None:
-    types = {"a": "null", "b": _record("nothing", c="null")}
-    few = avro([{"a": None, "b": {"c": None}}] * 40_000, **types)
-    assert read(avro_format(InMemory(few)), held(few), pa.schema([])).num_rows == 40_000
-    claimed = avro([], **types) + (varint(2000) + b"\0" + MARKER) * 2000 + varint(2**41) + b"\0" + MARKER
-    made, obj = avro_format(InMemory(claimed), most_bytes=20_000_000), held(claimed)
-    sentence = r"what comes up to the block at byte \d+ takes more than 20000000 bytes decoded; if it is sound, raise "
-    for ask in (lambda: made.survey(obj, "a"), lambda: read(made, obj, pa.schema([]))):
-        with pytest.raises(CorruptDataError, match=f"^s3://data/x cannot be read: {sentence}maxDecompressedBytes$"):
-            ask()
-
-
-@pytest.mark.parametrize("sign", [b"\x00", b"\xff"])
-def test_a_decimal_with_more_digits_than_any_is_no_way_to_claim_time(sign, monkeypatch) -> None:
-    library, lengths = LOGICAL_READERS["bytes-decimal"], []
-
-    def counted(data, *schemas):
-        lengths.append(len(data))  # the time for a decimal grows with the square of its length
-        return library(data, *schemas)
-
-    monkeypatch.setitem(LOGICAL_READERS, "bytes-decimal", counted)
-    kind = logical("bytes", "decimal", precision=5, scale=2)
-    schema = pa.schema([("d", pa.decimal128(5, 2))])
-    long = avro([{"d": sign * 10_000 + b"\xfe"}, {"d": b""}], d=kind)
-    expected = Decimal(int.from_bytes(sign + b"\xfe", "big", signed=True)).scaleb(-2)
-    assert read(avro_format(InMemory(long)), held(long), schema).to_pylist() == [{"d": expected}, {"d": Decimal(0)}]
-    huge = avro([{"d": b"\x01" + sign * 10_000}], d=kind)
-    with pytest.raises(CorruptDataError, match=r"^s3://data/x cannot be read: its schema does not fit the block at"):
-        read(avro_format(InMemory(huge)), held(huge), schema)
-    assert max(lengths) < 100
-
-
-def test_a_batch_of_rows_that_arrow_makes_large_has_few_of_them() -> None:
-    content = avro([{"f": None}] * 100, f=["null", {"type": "fixed", "name": "f", "size": 1 << 20}])
-    made, obj = avro_format(InMemory(content)), held(content)
-    schema = pa.schema([("f", pa.binary(1 << 20))])
-    batches = [*made.read(chunk(obj), schema)]
-    assert sum(batch.num_rows for batch in batches) == 100
-    assert max(batch.nbytes for batch in batches) < 32 << 20
-    with pytest.raises(CorruptDataError, match=r"a row of the block at byte .* bytes decoded"):
-        read(avro_format(InMemory(content), most_bytes=1 << 20), obj, schema)
 
 
 @pytest.mark.parametrize("call", ["fastavro.schemaless_reader", "pa.array"])

@@ -15,10 +15,9 @@ from tidegate import KafkaSource
 from tidegate.alignment.horizon import Horizon
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.event_time.punctuated import marks_of
+from tidegate.readers.registry.client import RegisteredSchema, RegistryConfig
 from tidegate.readers.registry.columns import column_of_subject
-from tidegate.readers.registry.config import RegistryConfig
-from tidegate.readers.registry.protobuf_values import ProtobufSchema, ProtobufValues
-from tidegate.readers.registry.schemas import RegisteredSchema
+from tidegate.readers.registry.protobuf import ProtobufSchema, ProtobufValues
 
 SUBJECTS = (f"subject-{number}-value" for number in itertools.count())
 MONEY = {"type": "record", "name": "Money", "namespace": "shop", "fields": [{"name": "cents", "type": "long"}]}
@@ -127,12 +126,6 @@ class TestAvro:
         warning = f"the schema registry at {config.url} has no schema 999998: values that name it cannot be decoded"
         assert [record.getMessage() for record in caplog.records] == [warning]
 
-    @pytest.mark.parametrize("items", ["null", "double"])
-    def test_a_few_bytes_that_stand_for_very_many_items_take_no_memory_and_no_time(self, config, register, items):
-        schema = avro(("many", {"type": "array", "items": items}), ("at", "long"))
-        hostile = header(register(schema)) + b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f" + b"\0"
-        assert times("avro:/at", config, [hostile], "ms")[0] == [None]
-
 
 PROTOBUF = """
 syntax = "proto3";
@@ -185,7 +178,8 @@ class TestProtobuf:
         schema = RegisteredSchema("PROTOBUF", WITH_COMMON_FILES)
         sale = message_factory.GetMessageClass(ProtobufSchema(schema).named("Sale"))()
         sale.day.year, sale.price.value = 2023, b"5"
-        assert ProtobufValues(ProtobufSchema(schema)).decode([protobuf_value(1, sale)]).to_pylist() == [
+        values = ProtobufValues(ProtobufSchema(schema).named("Sale"))
+        assert values.decode([sale.SerializeToString()])[0].to_pylist() == [
             {"day": {"year": 2023, "month": 0, "day": 0}, "price": {"value": b"5", "precision": 0, "scale": 0}}
         ]
 
@@ -253,7 +247,9 @@ class TestProtobuf:
 
 class TestColumns:
     def test_values_of_old_and_new_schemas_have_the_type_of_the_newest(self, config, register, subject):
-        old, new = avro(("id", "int")), avro(("id", "long"), ("note", ["null", "string"]))
+        note = {"name": "note", "type": ["null", "string"], "default": None}
+        old, new = avro(("id", "int")), avro(("id", "long"))
+        new["fields"].append(note)
         values = [
             avro_value(register(old), old, {"id": 1}),
             None,
@@ -269,34 +265,15 @@ class TestColumns:
         schema = avro(("id", "int"))
         good = avro_value(register(schema), schema, {"id": 1})
         for bad, sentence in (
-            (b"{}", "is not in Confluent's wire format"),
+            (b"{}", "is not in Confluent's wire format.* no header __value_schema_id, or its headers were not given"),
             (good + b"x", "does not fit its schema"),
-            (header(999_997), "names the schema 999997"),
+            (header(999_997), "names the schema 999997, which the registry does not have"),
+            (header(0) + b"\0\0\0\7", "names the schema 0, .*; ids of 8 bytes, as Apicurio's .* are not read"),
         ):
             with pytest.raises(CorruptDataError, match=f"a value {sentence}.*set mode to PERMISSIVE"):
                 decoded_as(subject, config, "avro", [good, bad])
             rows = decoded_as(subject, config, "avro", [good, bad, good], "PERMISSIVE")
             assert rows == [{"id": 1}, None, {"id": 1}]
-
-    def test_a_value_that_does_not_fit_the_newest_type_is_null_beside_those_that_do(self, config, register, subject):
-        old, new = avro(("id", "long")), avro(("id", "int"))
-        old_id = register(old)
-        values = [avro_value(old_id, old, {"id": number}) for number in (1, 2**40, 3, 4, 2**41)]
-        register(new, f"{subject}-2")
-        with pytest.raises(CorruptDataError, match="the schema does not fit the type of the column"):
-            decoded_as(f"{subject}-2", config, "avro", values)
-        rows = decoded_as(f"{subject}-2", config, "avro", values, "PERMISSIVE")
-        assert rows == [{"id": 1}, None, {"id": 3}, {"id": 4}, None]
-
-    def test_a_field_whose_type_never_fits_makes_only_rows_with_a_value_null(self, config, register, subject):
-        inner = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "long"}]}
-        old = avro(("a", ["null", inner]), ("b", ["null", "long"]))
-        old_id = register(old, f"{subject}-old")
-        given = [{"a": None, "b": 1}, {"a": {"x": 1}, "b": 2}, {"a": None, "b": 2**40}, {"a": None, "b": None}]
-        values = [avro_value(old_id, old, row) for row in given]
-        register(avro(("a", ["null", "long"]), ("b", ["null", "int"])))
-        rows = decoded_as(subject, config, "avro", values, "PERMISSIVE")
-        assert rows == [{"a": None, "b": 1}, None, None, {"a": None, "b": None}]
 
     def test_a_schema_may_refer_to_others(self, config, register, subject):
         register(MONEY, f"{subject}-money")
@@ -306,27 +283,13 @@ class TestColumns:
         value = avro_value(schema_id, whole, {"price": {"cents": 5}, "tax": {"cents": 1}})
         assert decoded_as(subject, config, "avro", [value]) == [{"price": {"cents": 5}, "tax": {"cents": 1}}]
 
-    @pytest.mark.parametrize("aliases", [(), ("Payment",)])
-    def test_a_record_of_another_name_is_no_row_of_nulls(self, config, register, subject, aliases):
-        register({**avro(("id", ["null", "int"])), "aliases": [f"shop.{name}" for name in aliases]})
-        payment = {**avro(("cents", "int")), "name": "Payment"}
-        value = avro_value(register(payment, f"{subject}-payment"), payment, {"cents": 5})
-        row = {"id": None} if aliases else None
-        assert decoded_as(subject, config, "avro", [value], "PERMISSIVE") == [row]
-        if not aliases:
-            with pytest.raises(
-                CorruptDataError,
-                match=r"names the schema \d+, but .* avro schema with Order of that id whose .* hold; set mode",
-            ):
-                decoded_as(subject, config, "avro", [value])
-
     @pytest.mark.parametrize("message", [None, "shop.Order"])
     def test_a_message_of_another_schema_is_no_row_of_nulls(self, config, registry, subject, messages, message):
         registry.register(subject, PROTOBUF, "PROTOBUF")
         other = 'syntax = "proto3"; package shop; message Payment { int64 cents = 1; }'
         value = header(registry.register(f"{subject}-payment", other, "PROTOBUF")) + b"\0\x08\x05"
         assert decoded_as(subject, config, "protobuf", [value], "PERMISSIVE", message) == [None]
-        with pytest.raises(CorruptDataError, match=r"no protobuf schema with shop\.Order of that"):
+        with pytest.raises(CorruptDataError, match=r"it is a message shop\.Payment, not shop\.Order"):
             decoded_as(subject, config, "protobuf", [value], "FAILFAST", message)
 
     def test_a_subject_that_is_missing_or_of_another_form_is_reported(self, config, register, subject):
