@@ -9,7 +9,7 @@ import pyspark
 
 import tidegate
 
-OPTIONAL = {"gssapi", "cryptography", "pytest", "hypothesis", "confluent_kafka", "grpc_tools"}  # of extras
+OPTIONAL = {"gssapi", "cryptography", "pytest", "hypothesis", "grpc_tools"}  # of extras
 imported = 0
 root = Path(tidegate.__file__).parent
 for path in sorted(glob.glob("**/*.py", root_dir=root, recursive=True)):  # noqa: PTH207 - rglob leaves out links
