@@ -7,22 +7,24 @@ is null, and Kafka's "no timestamp" is -1.  The policy decides about both, so an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 import pyarrow as pa
+from typing_extensions import Self
 
 from tidegate.errors import did_you_mean
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.numpy_arrays import are_null, int64_values, integers
-from tidegate.readers.event_time.registered import RegistryTimestamp
-from tidegate.readers.event_time.unit_assigner import UnitAssigner, check_pointer, tokens_of
-from tidegate.readers.event_time.units import TimeUnit, assigned_times, value_times
+from tidegate.readers.event_time.columns import times_ms
+from tidegate.readers.event_time.units import TimeUnit, assigned_times, detect_unit, value_times
 from tidegate.readers.registry.client import RegistryConfig
-from tidegate.readers.registry.columns import Form
+from tidegate.readers.registry.columns import Form, fields_at
 from tidegate.readers.registry.wire import last_header, without_id
 
 TimestampAssigner: TypeAlias = Callable[[pa.RecordBatch], npt.NDArray[np.int64] | pa.Int64Array]
@@ -34,6 +36,128 @@ too.  The same row must always get the same time.
 """
 
 _ARRAY_INDEX = re.compile("0|[1-9][0-9]{0,9}")
+
+
+class UnitAssigner(ABC):
+    """The base of assigners for times in headers and values.
+
+    The unit is declared, or the driver detects it once, and it is fixed then.
+    """
+
+    __slots__ = ()
+    unit: TimeUnit | None
+
+    def __post_init__(self) -> None:
+        if self.unit is not None and self.unit not in get_args(TimeUnit):
+            raise ValueError(
+                f"expected a unit of s, ms, us, ns or iso8601{did_you_mean(self.unit, get_args(TimeUnit))}"
+            )
+
+    def detect(self, batch: pa.RecordBatch) -> TimeUnit | None:
+        """Return the unit of the first usable value in ``batch``, see detect_unit.
+
+        Only the driver calls it, and only while the unit is unknown.
+        """
+        return detect_unit(self._values(batch))
+
+    def times_by_own_units(self, batch: pa.RecordBatch) -> pa.Int64Array:
+        """Return the times, each by the unit that the value itself shows; see detect_unit."""
+        values = [*self._values(batch)]
+        return pa.array([None if value is None else _time_by_own_unit(value) for value in values], pa.int64())
+
+    def with_unit(self, unit: TimeUnit) -> Self:
+        """Return this assigner with its unit fixed."""
+        return replace(self, unit=unit)  # type: ignore[type-var]  # each assigner is a dataclass
+
+    @abstractmethod
+    def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
+        """Return the times in ms, rounded down; null without a time, or if the unit of a value is not known."""
+
+    @abstractmethod
+    def _values(self, batch: pa.RecordBatch) -> Iterable[object]:
+        """Return the values that hold the event times, row by row."""
+
+
+def _check_pointer(pointer: str) -> None:
+    """Raise ValueError unless a text is a JSON pointer (RFC 6901)."""
+    if pointer and not pointer.startswith("/"):
+        raise ValueError("expected a JSON pointer that begins with '/', such as json:/order/created")
+    if re.search("~(?![01])", pointer):
+        raise ValueError("expected a JSON pointer in which '~' is written ~0 and, within a name, '/' is written ~1")
+
+
+def _tokens_of(pointer: str) -> list[str]:
+    """Return the names in a JSON pointer, from the top down."""
+    return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
+
+
+def _time_by_own_unit(value: object) -> int | None:
+    unit = detect_unit([value])
+    if unit is None:
+        return None
+    return value_times([value], unit)[0].as_py()  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryTimestamp(UnitAssigner):
+    """A field of record values in Confluent's wire format, in which each value names its own schema.
+
+    form: the form of the values; values in another form have no time.
+    pointer: the pointer to the field, such as "/order/created" or "/events/0/at" (RFC 6901).
+    unit: the unit of numbers, or "iso8601" for texts; None: not known yet.  A field with a type of times, such as
+        Avro's timestamp-millis and date, or google.protobuf.Timestamp, needs none.
+
+    Raises ValueError for a malformed pointer or an unknown unit.  In addition to the errors of all assigners, a call
+    raises ConnectorError if the registry refuses, and DeadlineError if it does not answer.
+    """
+
+    form: Form
+    pointer: str
+    registry: RegistryConfig
+    unit: TimeUnit | None = None
+
+    def __post_init__(self) -> None:
+        _check_pointer(self.pointer)
+        if not self.pointer:
+            raise ValueError(f"expected a pointer to a field, such as {self.form}:/order/created")
+        UnitAssigner.__post_init__(self)  # super() does not work in the class that dataclass(slots=True) creates
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
+        """Return the times in milliseconds, rounded down; null where the field is missing or not a time.
+
+        A field with a type of times needs no unit.
+        """
+        times, are_missing = np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, np.bool_)
+        for rows, values in self._fields(batch):
+            if pa.types.is_string(values.type):
+                part = assigned_times(values, self.unit)
+            elif not _is_time(values.type) and (self.unit is None or self.unit == "iso8601"):
+                part = pc.if_else(pc.equal(values, 0), 0, pa.scalar(None, pa.int64()))
+            else:
+                part = times_ms(values, None if _is_time(values.type) else self.unit)
+            times[rows], are_missing[rows] = int64_values(part), are_null(part)
+        return integers(times, pa.int64(), are_missing)
+
+    def times_by_own_units(self, batch: pa.RecordBatch) -> pa.Int64Array:
+        """Return the times: by the type of a field, or by the unit that the value itself shows."""
+        return pc.coalesce(self(batch), UnitAssigner.times_by_own_units(self, batch))
+
+    def _values(self, batch: pa.RecordBatch) -> Iterable[object]:
+        found: list[object] = [None] * batch.num_rows
+        for rows, values in self._fields(batch):
+            # A time counts as a number of milliseconds, whose unit is detected as milliseconds.
+            plain = times_ms(values, None) if _is_time(values.type) else values
+            for row, value in zip(rows, plain.to_pylist(), strict=True):
+                found[row] = value
+        return found
+
+    def _fields(self, batch: pa.RecordBatch) -> Iterator[tuple[npt.NDArray[np.int64], pa.Array]]:
+        headers = batch.column("headers") if "headers" in batch.schema.names else None
+        return fields_at(self.registry, self.form, _tokens_of(self.pointer), batch.column("value"), headers)
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +216,7 @@ class JsonTimestamp(UnitAssigner):
     unit: TimeUnit | None = None
 
     def __post_init__(self) -> None:
-        check_pointer(self.pointer)
+        _check_pointer(self.pointer)
         UnitAssigner.__post_init__(self)  # see HeaderTimestamp
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
@@ -100,7 +224,7 @@ class JsonTimestamp(UnitAssigner):
         return value_times([*self._values(batch)], self.unit)
 
     def _values(self, batch: pa.RecordBatch) -> Iterator[object]:
-        tokens = tokens_of(self.pointer)
+        tokens = _tokens_of(self.pointer)
         return (_field(value, tokens) for value in batch.column("value").to_pylist())
 
 

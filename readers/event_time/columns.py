@@ -1,15 +1,25 @@
-"""Reads the event times of a column, in milliseconds since the epoch, rounded down."""
+"""The event times of a column: which types hold them, what a survey tallies, which rows are in a range.
+
+Times are in milliseconds since the epoch, rounded down.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as kinds
 
 from tidegate.errors import OptionError
 from tidegate.readers.arrow import compute as pc
-from tidegate.readers.arrow.conform import plain, plain_type
+from tidegate.readers.arrow.conform import conform, plain, plain_type, position_of
+from tidegate.readers.event_time.policy import ALSO_BEFORE_1970, NO_TIME, EventTimePolicy, Times, int64_times
 from tidegate.readers.event_time.units import TimeUnit, limit_of, number_times, text_times
+from tidegate.readers.objects.values import ChunkSurvey, TimeRange
 
 DAY_MS = 86_400_000
 _NS_PER = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -95,3 +105,203 @@ def _own_times(values: pa.Array) -> pa.Int64Array:
     limit = limit_of("s") * 1000  # times below this limit fit into an int64 in milliseconds
     beyond = (numbers >= limit) | (numbers <= -limit)
     return pa.array(np.where(beyond, 0, numbers) * (per // _NS_PER_MS), mask=missing | beyond)
+
+
+def path_of(column: str, fields: Sequence[pa.Field]) -> list[int] | None:
+    """Return the indices that a dotted path names; a column whose name is the whole path comes first."""
+    names = [field.name for field in fields]
+    whole = position_of(column, names)
+    if whole is not None:
+        return [whole]
+    name, _, rest = column.partition(".")
+    index = position_of(name, names) if rest else None
+    if index is None:
+        return None
+    kind = plain_type(fields[index].type)
+    inner = path_of(rest, list(kind)) if kinds.is_struct(kind) else None
+    return None if inner is None else [index, *inner]
+
+
+class TimeTally:
+    """The event times of the rows that a survey has read so far, and the size of these rows in the object."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.rows_without_time = 0
+        self.malformed_rows = 0
+        self.bytes = 0
+        self.times: TimeRange | None = None
+
+    def add_times(self, times: pa.Int64Array, malformed: int = 0) -> None:
+        """Add rows.
+
+        times: in ms since the epoch; null for a row without one.
+        malformed: the number of further rows, which need no time.
+        """
+        self.rows += len(times) + malformed
+        self.malformed_rows += malformed
+        self.rows_without_time += times.null_count
+        if times.null_count < len(times):
+            seen = pc.min_max(times).as_py()
+            before = self.times or TimeRange(seen["min"], seen["max"])
+            self.times = TimeRange(min(before.min_ms, seen["min"]), max(before.max_ms, seen["max"]))
+
+    def survey(self, start: int, end: int, rows: int | None = None) -> ChunkSurvey:
+        """Return the survey of a chunk, which has an estimated number of rows unless all were read."""
+        survey = ChunkSurvey(
+            start, end, self.rows, self.times, self.rows_without_time, malformed_rows=self.malformed_rows
+        )
+        return survey if rows is None else replace(survey, rows=rows, exact=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTimes:
+    """Takes the event times of a column from the rows of a survey.
+
+    column: a dotted path.
+    schema: the columns that a read gives; None: rows stay as they are.
+    """
+
+    column: str
+    unit: TimeUnit | None
+    schema: pa.Schema | None = None
+
+    def add(self, tally: TimeTally, batch: pa.RecordBatch) -> None:
+        """Add rows to a tally.
+
+        Raises OptionError unless the column holds times by its unit.  Without the column, no row has a time.
+        """
+        if self.schema is not None:
+            batch = conform(batch, self.schema)
+        path = path_of(self.column, list(batch.schema))
+        times = pa.nulls(batch.num_rows, pa.int64())
+        if path is not None:
+            values = pc.struct_field(batch.column(path[0]), path[1:]) if path[1:] else batch.column(path[0])
+            check_time_type(self.column, values.type, self.unit)
+            times = times_ms(values, self.unit)
+        tally.add_times(times)
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimeRange:
+    """A range of times in ms since the epoch, from the start to before the end."""
+
+    start_ms: int | None = None
+    end_ms: int | None = None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the range has a limit."""
+        return self.start_ms is not None or self.end_ms is not None
+
+    def common(self, times: TimeRange) -> TimeRange | None:
+        """Return the times in both ranges."""
+        low = times.min_ms if self.start_ms is None else max(times.min_ms, self.start_ms)
+        high = times.max_ms if self.end_ms is None else min(times.max_ms, self.end_ms - 1)
+        return TimeRange(low, high) if low <= high else None
+
+    def narrowed(self, times: TimeRange) -> TimeRange:
+        """Return the times in both ranges; if there are none, the nearest time of the wanted range or of the rows."""
+        high = times.max_ms if self.end_ms is None else min(times.max_ms, self.end_ms - 1)
+        low = times.min_ms if self.start_ms is None else max(times.min_ms, self.start_ms)
+        return TimeRange(min(low, high), high)
+
+    def has(self, times: Times) -> npt.NDArray[np.bool_]:
+        """Return for each time whether it is in the range; NO_TIME is not."""
+        inside: npt.NDArray[np.bool_] = times != NO_TIME
+        if self.start_ms is not None:
+            inside &= times >= self.start_ms
+        if self.end_ms is not None:
+            inside &= times < self.end_ms
+        return inside
+
+
+ALL_TIMES = EventTimeRange()
+
+
+class TimeColumn(NamedTuple):
+    """The event-time column as it is read.
+
+    field: the column among those that are read.
+    names: the names of the column, and of the fields that lead to the times.
+    unit: the unit of the values; None: the type has one.
+    """
+
+    field: pa.Field
+    names: tuple[str, ...]
+    type: pa.DataType
+    unit: TimeUnit | None
+
+    def times(self, values: pa.Array) -> pa.Int64Array:
+        """Return the times of values of the type, in ms since the epoch; null for values that are not times."""
+        return times_ms(values, self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class RowTimes:
+    """Keeps the rows whose event times are in a range.
+
+    column: the column of the times, a dotted path for a nested one.
+    unit: the unit of a column of numbers or texts; texts without a unit are ISO 8601.
+    policy: decides whether rows without a usable time have LastModified instead.  If not, they are in no range.
+    parsed: the units of values that the format itself reads into timestamps or dates; such a column has its own unit.
+    """
+
+    wanted: EventTimeRange
+    column: str
+    unit: TimeUnit | None = None
+    policy: EventTimePolicy = ALSO_BEFORE_1970
+    parsed: Sequence[TimeUnit] = ("iso8601",)
+
+    def column_of(self, schema: pa.Schema) -> TimeColumn | None:
+        """Return the column of a schema; None: the schema lacks it."""
+        path = path_of(self.column, list(schema))
+        if path is None:
+            return None
+        fields: list[pa.Field] = []
+        for place in path:
+            fields.append((fields[-1].type if fields else pa.struct(list(schema))).field(place))
+        kind = fields[-1].type
+        return TimeColumn(fields[0], tuple(field.name for field in fields), kind, self._unit_of(kind))
+
+    def check(self, schema: pa.Schema) -> None:
+        """Raise OptionError unless the schema has the column, with a type that holds times of today."""
+        column = self.column_of(schema)
+        if column is None:
+            raise OptionError(
+                f"startingTimestamp or endingTimestamp is set, so the column {self.column!r} has to be among the "
+                "columns that are read"
+            )
+        check_time_type(self.column, column.type, column.unit)
+        check_time_width(self.column, column.type, self.unit)
+
+    def kept(self, batch: pa.RecordBatch, modified_ms: int) -> pa.RecordBatch:
+        """Return the rows in the range; the object's LastModified may stand in for their times."""
+        own = self._own(batch)
+        # Refused rows have ended the query already, when the object was discovered.
+        inside = self.wanted.has(self.policy.without_bad(own, np.full_like(own, modified_ms)).times)
+        return batch if inside.all() else batch.filter(pa.array(inside))
+
+    def times(self, batch: pa.RecordBatch, modified_ms: int) -> pa.Int64Array:
+        """Return the event times of rows in ms since the epoch; null for rows without a usable one.
+
+        Whether a time is in the future depends on LastModified.  So the result is the same whenever the object is read.
+
+        Raises OptionError if the column is not among those that are read.
+        """
+        if path_of(self.column, list(batch.schema)) is None:
+            raise OptionError(
+                f"watermark generators need the column {self.column!r}, the event time, among the columns that are read"
+            )
+        own = self._own(batch)
+        usable = self.policy.judge(own, np.full_like(own, modified_ms), self.policy.horizon(modified_ms)).times
+        return pa.array(usable, mask=usable == NO_TIME)
+
+    def _own(self, batch: pa.RecordBatch) -> Times:
+        values = pc.struct_field(batch.to_struct_array(), path_of(self.column, list(batch.schema)))
+        return int64_times(times_ms(values, self._unit_of(values.type)))
+
+    def _unit_of(self, kind: pa.DataType) -> TimeUnit | None:
+        if self.unit in self.parsed and (kinds.is_timestamp(kind) or kinds.is_date(kind)):
+            return None
+        return "iso8601" if self.unit is None and kinds.is_string(kind) else self.unit

@@ -22,11 +22,11 @@ from tidegate.readers.event_time.assigners import (
     HeaderTimestamp,
     JsonTimestamp,
     RecordTimestamp,
+    RegistryTimestamp,
     TimestampAssigner,
+    UnitAssigner,
 )
 from tidegate.readers.event_time.policy import BAD, FUTURE, NO_TIME, EventTimePolicy, Times, int64_times
-from tidegate.readers.event_time.registered import RegistryTimestamp
-from tidegate.readers.event_time.unit_assigner import UnitAssigner
 from tidegate.readers.event_time.units import TimeUnit
 
 

@@ -16,7 +16,7 @@ from tidegate.readers.arrow.calendars import legacy_times
 from tidegate.readers.avro.container import AvroBlock, AvroHeader, blocks_of, read_header
 from tidegate.readers.avro.records import AvroRecords
 from tidegate.readers.decompression import SizeLimit
-from tidegate.readers.event_time.seen import TimeTally
+from tidegate.readers.event_time.columns import TimeTally
 from tidegate.readers.formats.surveys import WHOLE_BYTES, byte_surveys
 from tidegate.readers.formats.typed import ESTIMATED_ROW_BYTES, SurveyedColumn, TypedObject
 from tidegate.readers.objects.file import Fetch

@@ -15,8 +15,7 @@ import pyarrow as pa
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.arrow.batch_sizes import BATCH_BYTES, null_bytes, within_bounds
 from tidegate.readers.arrow.conform import batch_of, position_of
-from tidegate.readers.event_time.range import TimeColumn
-from tidegate.readers.event_time.seen import TimeTally
+from tidegate.readers.event_time.columns import TimeColumn, TimeTally
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy, ChunkRecords, OddRecord
 from tidegate.readers.formats.csv_records import ODD_QUOTES, CsvRecords, multi_line_records

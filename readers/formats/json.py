@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.conform import MOST_DIGITS
-from tidegate.readers.event_time.range import TimeColumn
-from tidegate.readers.event_time.seen import TimeTally
+from tidegate.readers.event_time.columns import TimeColumn, TimeTally
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, FAIL, BadRecordPolicy, ChunkRecords, Mode, refused
 from tidegate.readers.formats.json_lines import JsonLines

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from tidegate.readers.event_time.range import TimeColumn
+from tidegate.readers.event_time.columns import TimeColumn
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.options import FormatOptions
 from tidegate.readers.objects.partitions import GivenColumns

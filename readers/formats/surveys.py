@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from tidegate.readers.event_time.seen import TimeTally
+from tidegate.readers.event_time.columns import TimeTally
 from tidegate.readers.objects.values import ChunkSurvey, TimeRange
 
 CHUNK_BYTES = 64 << 20

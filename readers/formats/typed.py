@@ -14,8 +14,7 @@ import pyarrow as pa
 from tidegate.errors import BadRecordError, CorruptDataError, OptionError, OutOfMemoryError
 from tidegate.readers.arrow.batch_sizes import MOST_ROWS, within_bounds
 from tidegate.readers.arrow.conform import conform, position_of, spark_schema, surely_fits
-from tidegate.readers.event_time.range import TimeColumn
-from tidegate.readers.event_time.seen import SeenTimes, TimeTally, path_of
+from tidegate.readers.event_time.columns import SeenTimes, TimeColumn, TimeTally, path_of
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.surveys import CHUNK_BYTES, GroupTimes, RowGroup, group_surveys
 from tidegate.readers.objects.values import SMALL_BYTES, Bucket, Chunk, ChunkSurvey, ObjectFormat, S3Object, SetAside

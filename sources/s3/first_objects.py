@@ -15,7 +15,7 @@ from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.arrow.conform import position_of, spark_schema
-from tidegate.readers.event_time.range import RowTimes
+from tidegate.readers.event_time.columns import RowTimes
 from tidegate.readers.objects.partitions import partition_fields, partition_texts
 from tidegate.readers.objects.values import ObjectFormat, S3Object
 

@@ -13,7 +13,7 @@ from typing_extensions import Self
 from tidegate.alignment.durations import epoch_ms
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.arrow.conform import position_of
-from tidegate.readers.event_time.range import EventTimeRange
+from tidegate.readers.event_time.columns import EventTimeRange
 from tidegate.readers.formats.options import FormatOptions
 from tidegate.readers.objects.metadata import METADATA
 from tidegate.sources.s3.discovery import parse_time

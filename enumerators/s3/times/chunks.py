@@ -14,8 +14,8 @@ import pyarrow as pa
 from tidegate.alignment.horizon import Horizon
 from tidegate.enumerators.s3.times.origin import LAST_MODIFIED, ColumnTimes, Origin, PartitionTimes
 from tidegate.enumerators.s3.times.paths import PathTimes
+from tidegate.readers.event_time.columns import ALL_TIMES, EventTimeRange, RowTimes, TimeColumn
 from tidegate.readers.event_time.policy import ALSO_BEFORE_1970, NO_TIME, EventTimePolicy, JudgedTimes
-from tidegate.readers.event_time.range import ALL_TIMES, EventTimeRange, RowTimes, TimeColumn
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, TimeRange
 

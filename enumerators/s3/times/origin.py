@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.errors import did_you_mean
-from tidegate.readers.event_time.columns import check_time_type
-from tidegate.readers.event_time.range import TimeColumn
+from tidegate.readers.event_time.columns import TimeColumn, check_time_type
 from tidegate.readers.objects.partitions import partition_scalar, partition_texts
 from tidegate.readers.objects.values import TimeRange
 

@@ -8,7 +8,7 @@ import pytest
 from tests.readers.formats.contract import TO_CONTINUE
 from tests.support.objects.lab import InMemory, Memory
 from tidegate.errors import BadRecordError, OptionError
-from tidegate.readers.event_time.range import TimeColumn
+from tidegate.readers.event_time.columns import TimeColumn
 from tidegate.readers.formats import surveys
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv import CsvFormat

@@ -15,7 +15,7 @@ from tests.readers.formats.contract import CASES, TO_CONTINUE
 from tests.readers.formats.files import avro, avro_format, logical, orc_format, parquet_format
 from tests.support.objects.lab import Memory, chunk
 from tidegate.errors import BadRecordError
-from tidegate.readers.event_time.range import EventTimeRange, RowTimes
+from tidegate.readers.event_time.columns import EventTimeRange, RowTimes
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.csv import CsvFormat
 from tidegate.readers.formats.json import JsonFormat

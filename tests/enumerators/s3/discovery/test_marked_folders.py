@@ -7,7 +7,7 @@ import pytest
 from tests.enumerators.s3.objects import COLUMN, MODIFIED, discovery
 from tidegate.enumerators.s3.discovery.marked_folders import MarkedFolders
 from tidegate.enumerators.s3.times.markers import parse_markers
-from tidegate.readers.event_time.range import EventTimeRange
+from tidegate.readers.event_time.columns import EventTimeRange
 
 MARKERS = parse_markers("marker:dt={yyyy-MM-dd}/hour={HH}/_SUCCESS")
 HOUR_MS = 3_600_000

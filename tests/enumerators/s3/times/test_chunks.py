@@ -7,8 +7,8 @@ from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.enumerators.s3.times.origin import LAST_MODIFIED, ColumnTimes
 from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.errors import CorruptDataError, OptionError
+from tidegate.readers.event_time.columns import EventTimeRange
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
-from tidegate.readers.event_time.range import EventTimeRange
 from tidegate.readers.objects.values import Chunk, ChunkSurvey, S3Object, TimeRange
 
 NOW = 2_000_000_000_000
