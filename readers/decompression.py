@@ -27,14 +27,12 @@ _LONGEST_NUMBER = 20  # digits
 _LEAST_ROOM = 8 << 10
 _USUAL_RATIO = 4  # most blocks grow less than so many times
 _FILE_RATIO = 16  # blocks of files have many similar rows
-_XZ_WINDOW = 128 << 20  # twice what the highest preset takes
 
 # A buffer that was too small grows so many times.  It does not begin at the bound, since a limit of memory counts all
 # of a buffer.
 _GROWTH = 4
 
 _NO_ROOM = "failed to write whole buffer"  # a message of Rust's standard library
-_NO_MEMORY = "Memory usage limit"  # a message of Python's lzma
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
 
@@ -76,7 +74,7 @@ def about(subject: str) -> Iterator[None]:
 def decompress(codec: str, block: memoryview, bound: SizeLimit) -> Bytes:
     """Return the decompressed block, as a read-only array.
 
-    codec: ``gzip``, ``lz4`` (frames), ``lz4 block`` (one raw block), ``zstd``, ``snappy`` (one raw block), ``xerial``,
+    codec: ``gzip``, ``lz4`` (frames), ``zstd``, ``snappy`` (one raw block), ``xerial``,
         ``deflate`` (without a header), ``bzip2`` or ``xz``.  ``xerial`` is raw snappy blocks in the framing of
         snappy-java, or one block without it.
 
@@ -110,11 +108,6 @@ def _by_room(
         size = min(_GROWTH * size, bound.bytes)
 
 
-def _lz4_block(block: memoryview, bound: SizeLimit) -> Bytes:
-    room = np.empty(bound.bytes, np.uint8)
-    return room[: cramjam.lz4.decompress_block_into(block, room.data, output_len=bound.bytes)]
-
-
 def _snappy(block: memoryview, bound: SizeLimit) -> Bytes:
     return _snappy_blocks([block], bound)
 
@@ -144,20 +137,13 @@ def _snappy_blocks(blocks: list[memoryview], bound: SizeLimit) -> Bytes:
 
 
 def _xz(block: memoryview, bound: SizeLimit) -> Bytes:
-    # Not by cramjam, which has no limit for the dictionary that a block declares.
     parts: list[bytes] = []
     left = bound.bytes
     while block or not parts:
-        stream = lzma.LZMADecompressor(memlimit=max(bound.bytes, _XZ_WINDOW))
-        try:
-            parts.append(stream.decompress(block, left + 1))
-        except lzma.LZMAError as problem:
-            if _NO_MEMORY in str(problem):
-                raise bound.exceeded("for its dictionary") from None
-            raise
+        stream = lzma.LZMADecompressor()
+        parts.append(stream.decompress(block, left + 1))
         left -= len(parts[-1])
-        if left < 0:
-            raise bound.exceeded()
+        bound.require(bound.bytes - left)
         if not stream.eof:
             raise EOFError("it ends too early")
         block = memoryview(stream.unused_data)
@@ -167,7 +153,6 @@ def _xz(block: memoryview, bound: SizeLimit) -> Bytes:
 _DECOMPRESS: Mapping[str, Callable[[memoryview, SizeLimit], Bytes]] = {
     "gzip": functools.partial(_by_room, cramjam.gzip.decompress_into),
     "lz4": functools.partial(_by_room, cramjam.lz4.decompress_into),
-    "lz4 block": _lz4_block,
     "zstd": functools.partial(_by_room, cramjam.zstd.decompress_into),
     "snappy": _snappy,
     "xerial": _xerial,
