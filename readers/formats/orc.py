@@ -38,11 +38,11 @@ _JULIAN, _DELIMITED = 1, 2
 
 
 class OrcObject(GroupedObject):
-    """An object whose tail was read."""
+    """An object whose tail was read; ``is_far`` unless all its bytes were fetched with it."""
 
-    def __init__(self, source: ObjectFile, size: int, given: Sequence[str] | None) -> None:
+    def __init__(self, source: ObjectFile, size: int, given: Sequence[str] | None, *, is_far: bool) -> None:
         self._file = orc.ORCFile(pa.PythonFile(source, mode="r"))
-        self._source = source
+        self._source, self._is_far = source, is_far
         footer = _message(_message(self._file.reader.serialized_file_tail()).get(_FOOTER, [b""])[0])
         self._stripes = _stripes(footer, size)
         self.groups, self.size = [*self._stripes], size
@@ -68,7 +68,7 @@ class OrcObject(GroupedObject):
         # To pyarrow.orc, a dot in a name leads into a struct.
         has_dots = any("." in name for name in self._stored.names)
         for index, group in enumerate(groups):
-            if len(places) == len(self.fields):
+            if self._is_far and len(places) == len(self.fields):
                 self._source.hold([(held.start, self._stripes[held]) for held in groups[index : index + 2]])
             stripe = self._file.read_stripe(group.number, None if has_dots else stored)
             columns = [stripe.column(stripe.schema.get_field_index(name)) for name in stored]
@@ -109,16 +109,16 @@ def opened_orc(
     blocks = _in_blocks(whole_ranges, start)
     try:
         with closing(ObjectFile(obj.size, fetch, SMALL_BYTES)) as source:
-            yield _opened(source, obj.size, given)
+            yield _opened(source, obj.size, given, is_far=start > 0)
     except (pa.ArrowException, OSError, UnicodeDecodeError):
         if failures:  # the ORC library keeps only the text of an error of ``fetch``
             raise failures[0] from None
         raise
 
 
-def _opened(source: ObjectFile, size: int, given: Sequence[str] | None) -> OrcObject:
+def _opened(source: ObjectFile, size: int, given: Sequence[str] | None, *, is_far: bool) -> OrcObject:
     try:
-        return OrcObject(source, size, given)
+        return OrcObject(source, size, given, is_far=is_far)
     except (pa.ArrowException, OSError):
         source.seek(0)
         if other := other_format(source.read(SIGNATURE_BYTES)):
