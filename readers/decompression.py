@@ -55,11 +55,9 @@ class SizeLimit(NamedTuple):
     def require(self, size: int) -> None:
         """Raise CorruptDataError for a larger size; the sentence lacks its subject, see ``about``."""
         if size > self.bytes:
-            raise self.exceeded()
-
-    def exceeded(self, state: str = "decompressed") -> CorruptDataError:
-        """Return the error that ``require`` raises; ``state`` completes "takes more than ... bytes"."""
-        return CorruptDataError(f"takes more than {self.bytes} bytes {state}; if it is sound, raise {self.option}")
+            raise CorruptDataError(
+                f"takes more than {self.bytes} bytes decompressed; if it is sound, raise {self.option}"
+            )
 
 
 @contextmanager
