@@ -1,10 +1,13 @@
 """Options of the S3 source: each mistake is one sentence, without a bucket."""
 
 from datetime import timedelta
+from typing import get_args
 
 import pytest
 
 from tidegate import OptionError, S3Source, WatermarkStrategy
+from tidegate.readers.formats.options import FormatOptions
+from tidegate.readers.formats.registry import FORMATS, FormatName, formats_with
 
 DISORDER = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=1))
 
@@ -125,3 +128,14 @@ def test_times_are_given_in_milliseconds_or_iso_8601(given, time_ms):
 @pytest.mark.parametrize("place", ["s3://bucket/in/_state", "s3://bucket/input", "s3://other/in", "/bucket/in"])
 def test_a_state_location_that_no_listing_finds_is_taken(place):
     assert S3Source(path="s3://bucket/in", state_location=place).state_location == place
+
+
+def test_the_names_of_formats_are_those_of_the_registry():
+    assert tuple(FORMATS) == get_args(FormatName)
+
+
+def test_each_option_is_one_of_a_format():
+    assert all(map(formats_with, FormatOptions.model_fields))
+    for factory in FORMATS.values():
+        assert {*factory.options} <= {*FormatOptions.model_fields}
+        assert {*factory.split_options, *factory.aliases.values()} <= {*factory.options}

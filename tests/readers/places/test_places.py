@@ -1,4 +1,6 @@
-"""Files of bad records: their places, their contents, and those of a repeated task."""
+"""Places of files, and files of bad records: their contents, and those of a repeated task."""
+
+from __future__ import annotations
 
 import json
 
@@ -7,7 +9,22 @@ import pytest
 from tidegate.errors import ConnectorError, OptionError
 from tidegate.readers import bad_record_files as module
 from tidegate.readers.places.bad_records import BadRecordFolder
+from tidegate.readers.places.place import check_location
 from tidegate.readers.s3.config import S3ConnectionConfig
+
+
+@pytest.mark.parametrize("location", ["", " ", "s3://", "s3:///x", "https://bucket/x"])
+def test_a_location_that_is_none_is_refused(location):
+    with pytest.raises(ValueError, match="expected a folder, or s3://bucket/prefix"):
+        check_location(location)
+
+
+@pytest.mark.parametrize(
+    "location", ["bad", "/var/bad", "file:///var/bad", "file:/var/bad", "S3://b", "s3a://b/x", "s3n://b"]
+)
+def test_folders_and_buckets_are_locations(location):
+    assert check_location(location) == location
+
 
 NOWHERE = S3ConnectionConfig()
 
