@@ -30,6 +30,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANKS = bytes(range(33))  # Java: String.trim
 _NO_CHARACTER = b"\xff"  # is in no text in UTF-8
 _LINE_ENDS = b"\r\n"
+_NO_RECORD = (0, 0)  # its bounds
 
 
 class CsvRules:
@@ -136,17 +137,18 @@ class CsvRecords:
 
         width: the usual number of values; None: that of the first record.
         """
-        data = self.block.data
+        if self._first() == _NO_RECORD:  # pyarrow.csv takes no text without a record
+            return CsvTexts(0, [pa.nulls(0, pa.string())] * len(positions), {})
         if self._is_plain(width):
-            table, others = self._table(data, positions, width)
+            table, others = self._table(self.block.data, positions, width)
             if not others:
                 return CsvTexts(table.num_rows, self._columns(table, positions), {})
         return self._sorted(positions, width)
 
     def _first(self) -> tuple[int, int]:
-        """Return the bounds of the first record; (0, 0): there is none."""
+        """Return the bounds of the first record, or _NO_RECORD."""
         if self.bounds is not None:
-            return self.bounds[0] if self.bounds else (0, 0)
+            return self.bounds[0] if self.bounds else _NO_RECORD
         data, end = self.block.data, 0
         while end < len(data):
             start = end
@@ -154,7 +156,7 @@ class CsvRecords:
             if data[start:end].strip(_BLANKS):
                 return start, end
             end += 1
-        return 0, 0
+        return _NO_RECORD
 
     def _values(self, start: int, end: int) -> list[str | None]:
         record = self.block.data[start:end]

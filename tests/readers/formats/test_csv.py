@@ -179,6 +179,20 @@ def test_a_header_names_the_columns_of_all_chunks(chunk_bytes, line_end, before)
     assert read(text, texts("bxa"), chunk_bytes=chunk_bytes, **by_position) == [("1", "2", "3"), ("4", "5", "6")]
 
 
+@settings(max_examples=200)
+@given(st.text(st.sampled_from('a, "\n\r\\'), max_size=12), st.booleans(), st.booleans(), st.integers(1, 20))
+def test_any_text_is_read_without_names_or_refused_in_a_sentence(text, header, multi_line, chunk_bytes):
+    memory = Memory(text.encode(), "x.csv")
+    dialect = CsvDialect(header=header, multi_line=multi_line)
+    made = CsvFormat(memory, dialect=dialect, bad_records=BadRecordPolicy("PERMISSIVE"), chunk_bytes=chunk_bytes)
+    schema = pa.schema([("_c0", pa.string()), ("_c7", pa.int64())])
+    for look in (lambda: made.infer([memory.object]), lambda: read_all(made, memory.object, schema)):
+        try:
+            look()
+        except (CorruptDataError, OptionError) as problem:  # noqa: PERF203 - both looks have to be tried
+            assert str(problem).startswith(("x.csv: ", "no object of s3://data has a line"))  # noqa: PT017
+
+
 def test_a_header_that_names_none_of_the_columns_is_refused():
     with pytest.raises(CorruptDataError, match=r"^x.csv: its header has none of the columns; with enforceSchema"):
         read(b"a,b\n1,2\n", texts("xy"), header=True)
