@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.enumerators.notes.application import application_notes, others_with
 from tidegate.enumerators.notes.folder import NoteFolder
-from tidegate.enumerators.notes.group import GroupFolder
+from tidegate.enumerators.notes.group import GroupFolder, any_reads_on
 
 if TYPE_CHECKING:
     from tidegate.sources.contract import SourceContract
@@ -38,7 +38,9 @@ def group_of(source: SourceContract, application_id: str) -> GroupFolder | None:
 def _notes(source: SourceContract, application_id: str, group: str, lease_s: float) -> NoteFolder:
     if (location := source.alignment_folder) is not None:
         return NoteFolder(location, _SHARED_REPEAT_S).within(group)
-    if others := others_with(application_id, "groups", group, within_s=lease_s):
+    others = others_with(application_id, "groups", group, within_s=lease_s)
+    others = [other for other in others if any_reads_on(application_notes(other).within("groups", group))]
+    if others:
         _LOG.warning(
             "the application %s has an alignmentGroup %r, too, and does not keep together with this one; "
             "set the same alignmentLocation in both, or another name",

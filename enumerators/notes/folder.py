@@ -17,7 +17,8 @@ from tidegate.enumerators.folders.contract import Folder
 from tidegate.errors import ConnectorError
 
 _SUFFIX = ".json"
-FORGOTTEN_S = 24 * 3600.0  # a member of a group renews its note every few seconds
+FORGOTTEN_S = 24 * 3600.0
+_SWEPT_S = 8 * FORGOTTEN_S  # a member of a group may run once a week
 
 
 class NoteFolder:
@@ -61,9 +62,9 @@ class NoteFolder:
                 yield name, parsed(stored.data)
 
     def sweep(self) -> None:
-        """Remove the notes that were not renewed for a day; only for notes that a thread renews."""
+        """Remove the notes that were not renewed for eight days."""
         for file, info in self._folder.files().items():
-            if file.endswith(_SUFFIX) and self._wall_clock() - info.written_s > FORGOTTEN_S:
+            if file.endswith(_SUFFIX) and self._wall_clock() - info.written_s > _SWEPT_S:
                 self._folder.delete(file)
 
     def remove(self, name: str) -> None:

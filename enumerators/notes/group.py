@@ -4,6 +4,11 @@ Every member has one note with its lowest unread event time, which it renews.  A
 the time of a lease was killed, and no longer holds back others.  When it comes back, it takes part again (FLINK-35157,
 FLINK-40505).  Clocks are never compared, so members may run on several machines.  A thread renews the note, because
 there is only one plan per batch.
+
+Bounded runs are pieces of one long stream.  A member leaves its note when such a run of it ends, and holds back the
+others until its next run.  A bounded run waits only for members that may still read something meanwhile.  What a member
+holds that does not, it leaves to the next run.  Only a member that gave no sign in a whole run, and for a lease, no
+longer holds back the next one.
 """
 
 from __future__ import annotations
@@ -11,15 +16,16 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
+from typing import NamedTuple
 
 from tidegate.alignment.group import GroupBound, Member, group_bound
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import NoteFolder
-from tidegate.enumerators.notes.others import OtherMembers
+from tidegate.enumerators.notes.others import Heard, OtherMembers
 from tidegate.errors import ConnectorError, TidegateError
 
 _LOG = logging.getLogger("tidegate.planner")
@@ -27,6 +33,20 @@ _RENEWALS_PER_LEASE = 5
 _POLL_S = 0.05
 _PATIENCE_S = 0.1
 _MOST_PATIENCE_S = 10.0
+_LONGEST_WAIT_S = 60.0  # of a bounded run, for a member that may come
+
+
+class _Peer(NamedTuple):
+    """A member that an offset names.
+
+    run, renewal: its note that was seen last.
+    silent_since_ms: when the first bounded run began in which the member gave no sign, by the wall clock; None: it gave
+        one in the last run.
+    """
+
+    run: str
+    renewal: int
+    silent_since_ms: int | None = None
 
 
 class GroupFolder:
@@ -48,38 +68,43 @@ class GroupFolder:
         lease_s: float = 60.0,
         clocks: Clocks = REAL_CLOCKS,
     ) -> None:
-        self._notes, self._expected, self._lease_s, self._clock = notes, expected, lease_s, clocks.monotonic
-        self._is_real = clocks.are_real
-        self._me = Member(uuid.uuid4().hex[:12], max_drift_ms, clocks.wall(), priority, reads=reads)
-        self._run, self._renewals, self._renewed_at = uuid.uuid4().hex[:12], 0, float("-inf")
+        self._notes, self._expected, self._lease_s, self._clocks = notes, expected, lease_s, clocks
+        self._clock = clocks.monotonic
+        self._me = Member(_new_name(), max_drift_ms, clocks.wall(), priority, reads=reads)
+        self._run, self._renewals, self._renewed_at = _new_name(), 0, float("-inf")
+        self._after: str | None = None  # the run before
         self._other_members = OtherMembers(notes, lease_s, clocks.monotonic)
-        self._peers: frozenset[str] = frozenset()  # members that the run's first offset names
-        self._stored: frozenset[str] = frozenset()  # members that the last offset names
+        self._peers: Mapping[str, _Peer] = {}  # members that the run's first offset names
+        self._stored: Mapping[str, _Peer] = {}  # members that the last offset names
+        self._stored_id: str | None = None
         self._met: set[str] = set()
-        self._begun = self._joined = False
+        self._begun = self._joined = self._is_bounded = self._is_done = False
         self._plans = 0
         self._progress: Json | None = None
         self._writing = threading.Lock()
         self._left = threading.Event()
         self._patience = _Patience(clocks, max(_POLL_S, notes.repeat_s))
-        self._joined_at = 0.0
+        self._joined_at, self._joined_ms = 0.0, 0
 
-    def join(self, state: Json | None) -> None:
+    def join(self, state: Json | None, *, bounded: bool = False) -> None:
         """Continue as the member that the start offset names.
 
         state: the ``snapshot`` in that offset; None: the query begins, and its first batch reads nothing, because the
             others do not know this member yet.  Called before every plan.
+        bounded: this run is.
         """
         self._plans += 1
         self._begun = state is not None
-        self._stored = frozenset(map(str, (state or {}).get("peers", ())))
+        self._stored = {str(name): _Peer(*peer) for name, peer in (state or {}).get("peers", {}).items()}
+        self._stored_id = None if state is None else str(state["id"])
         if self._joined:
             return
-        self._joined, self._joined_at = True, self._clock()
+        self._joined, self._is_bounded = True, bounded
+        self._joined_at, self._joined_ms = self._clock(), int(self._clocks.wall() * 1000)
         if state is not None:
             self._me = replace(self._me, id=str(state["id"]))
-            self._peers = self._stored
-        if self._is_real:
+            self._after, self._peers = state.get("run"), self._stored
+        if self._clocks.are_real:
             threading.Thread(target=self._renew_for_ever, name="tidegate-group-lease", daemon=True).start()
 
     def bound(self, low_ms: int | None, until_ms: int | None) -> GroupBound:
@@ -94,17 +119,23 @@ class GroupFolder:
         self.tell(low_ms)
         if low_ms is not None and (before_ms is None or low_ms < before_ms):
             self._other_members.look(self._me.id)  # this member wakes: another may have woken since the notes were read
-        others = {member.id: member for member, _ in self._others()}
+        others = self._others()
         if len(others) + 1 >= (self._expected or 0):
             self._expected = None
         self._met |= others.keys()
-        return group_bound(self._me, others.values(), self._missing(len(others)), until_ms)
+        return group_bound(self._me, [heard.member for heard in others.values()], self._missing(len(others)), until_ms)
 
     def tell(self, low_ms: int | None) -> None:
         """Report the lowest unread event time after a plan to the others, once its offset is stored."""
         is_news = low_ms != self._me.low_ms
         self._me = replace(self._me, low_ms=low_ms)
         if is_news or self._clock() - self._renewed_at >= self._notes.repeat_s:
+            self._write()
+
+    def tell_done(self, *, done: bool) -> None:
+        """Report whether this member reads nothing more before new records come, or before its next run."""
+        if done != self._is_done:
+            self._is_done = done
             self._write()
 
     def show(self, progress: Json | None) -> None:
@@ -119,57 +150,153 @@ class GroupFolder:
     def _write(self) -> None:
         with self._writing:
             if not self._left.is_set():
+                self._share_no_name()
                 asked_at, self._renewals = self._clock(), self._renewals + 1
-                renewal = f"{self._run}-{self._renewals}"
                 shown = {} if self._progress is None else {"progress": self._progress}
-                note = {"member": asdict(self._me), "plans": self._plans, "renewal": renewal, **shown}
-                self._notes.write(self._me.id, note)
+                about = {"member": asdict(self._me), "plans": self._plans, "run": self._run, "after": self._after}
+                self._notes.write(self._me.id, {**about, "renewal": self._renewals, "done": self._is_done, **shown})
                 self._renewed_at = asked_at
+
+    def _share_no_name(self) -> None:
+        """Take another name if another run goes on under ours: its checkpoint and ours are copies of one another."""
+        note = self._notes.read(self._me.id)
+        run = None if note is None else note.get("run")
+        if not isinstance(run, str) or run == self._run:
+            return
+        if self._renewals:
+            is_other = run > self._run  # if both see each other, one of them keeps the name
+        else:  # the note is of the run before, or of one that began where this one begins, and stored nothing
+            is_other = self._after is not None and self._after not in (run, (note or {}).get("after"))
+        if is_other:
+            _LOG.warning(
+                "another run takes part in the alignment group as the same member, since the checkpoint of one is a "
+                "copy of the other's: this one goes on as a member of its own"
+            )
+            self._me = replace(self._me, id=_new_name())
 
     def wait(self, held_by: str) -> bool:
         """Wait for the member that holds back this one.  True: plan again; False: patience is over."""
-        return self._patience.wait(lambda: [note for note in self._others() if note[0].id == held_by])
+        return self._patience.wait(lambda: self._others().get(held_by))
+
+    def may_read_on(self, member: str) -> bool:
+        """Return whether a member that holds back this bounded run may still read something while it lasts."""
+        heard = self._other_members.known(self._me.id).get(member)
+        if heard is not None and heard.renewed:
+            return not heard.done and self._other_members.is_alive(heard)
+        # It has given no sign yet.  One that ended a run since our last one is not waited for, but one that ran beside
+        # it, or was killed, may come.
+        comes = heard is None or not heard.done or self._runs_as_before(heard)
+        return comes and self._clock() - self._joined_at <= min(self._lease_s, _LONGEST_WAIT_S)
 
     def name_of(self, member: str) -> str:
         """Return the topics or the path of a member, and its id; for an absent member only the id."""
-        return next((f"{other.reads} ({other.id})" for other, _ in self._others() if other.id == member), member)
+        heard = self._others().get(member)
+        return member if heard is None else f"{heard.member.reads} ({member})"
 
     def grew(self) -> bool:
         """Return whether there are members that the start offset does not name; a restart must know them."""
-        return any(member.id not in self._stored for member, _ in self._others())
+        return self._stored_id != self._me.id or not self._stored.keys() >= self._others().keys()
+
+    def has_news_of(self, member: str) -> bool:
+        """Return whether the next run must know something about a member that the start offset does not say."""
+        now, before = self._named().get(member), self._stored.get(member)
+        if now is None or before is None or now.silent_since_ms is not None:
+            return now != before
+        return (now.run, None) != (before.run, before.silent_since_ms)
 
     def snapshot(self) -> Json:
         """Return the state that ``join`` needs after a restart: this member, and the members to wait for."""
-        return {"id": self._me.id, "peers": sorted(member.id for member, _ in self._others())}
+        return {
+            "id": self._me.id,
+            "run": self._run,
+            "peers": {name: list(p) for name, p in sorted(self._named().items())},
+        }
 
     def leave(self) -> None:
         """Stop holding back the others; may be called twice, and without ``join``.
+
+        The note of a bounded run that has ended stays.
 
         Raises nothing, because a query may end with another error: the lease ends by itself.
         """
         with self._writing, suppress(TidegateError):
             self._left.set()
-            if self._joined:
+            if self._joined and not (self._is_bounded and self._is_done):
                 self._notes.remove(self._me.id)
 
     def _missing(self, others: int) -> str | None:
         """Return the member to wait for before anything is read."""
         if not self._begun:
             return self._me.id
-        if self._clock() - self._joined_at > self._lease_s:
-            if self._expected is not None:
-                _LOG.warning("alignmentMembers is %d, but only %d came; the group begins", self._expected, others + 1)
-                self._expected = None
-            return None
-        return "a member that is not there yet" if self._expected else min(self._peers - self._met, default=None)
+        is_over = self._clock() - self._joined_at > self._lease_s
+        if is_over and self._expected is not None:
+            _LOG.warning("alignmentMembers is %d, but only %d came; the group begins", self._expected, others + 1)
+            self._expected = None
+        if self._expected:
+            return "a member that is not there yet"
+        return None if is_over and not self._is_bounded else min(self._absent(), default=None)
 
-    def _others(self) -> list[tuple[Member, int]]:
-        return self._other_members.alive(self._me.id)
+    def _absent(self) -> set[str]:
+        """Return the members that the run's first offset names, and that have no note."""
+        absent = self._peers.keys() - self._met
+        return {name for name in absent if not (self._is_bounded and self._was_silent(self._peers[name]))}
+
+    def _was_silent(self, peer: _Peer) -> bool:
+        """Return whether a member was silent in a run before this one, and for a lease."""
+        silent_since_ms = peer.silent_since_ms
+        return silent_since_ms is not None and self._joined_ms - silent_since_ms >= self._lease_s * 1000
+
+    def _runs_as_before(self, heard: Heard) -> bool:
+        """Return whether the run's first offset already names the present run of a member."""
+        peer = self._peers.get(heard.member.id)
+        return peer is not None and peer.run == heard.run
+
+    def _is_released(self, heard: Heard) -> bool:
+        """Return whether a member no longer holds back this bounded run."""
+        peer = self._peers.get(heard.member.id)
+        is_silent = peer is not None and not heard.renewed and peer[:2] == (heard.run, heard.renewal)
+        return peer is not None and is_silent and self._was_silent(peer)
+
+    def _others(self) -> dict[str, Heard]:
+        """Return the members that hold back this one."""
+        known = self._other_members.known(self._me.id)
+        if not self._is_bounded:
+            return {name: heard for name, heard in known.items() if self._other_members.is_alive(heard)}
+        return {name: heard for name, heard in known.items() if not self._is_released(heard)}
+
+    def _named(self) -> dict[str, _Peer]:
+        """Return what the next offset says about the other members."""
+        absent = {name: self._peers[name] for name in self._absent()}
+        if not self._is_bounded:
+            return absent | {name: _Peer(heard.run, heard.renewal) for name, heard in self._others().items()}
+        known = self._other_members.known(self._me.id)
+        seen = {name: self._seen(heard) for name, heard in known.items()}
+        return {name: self._silent(peer) for name, peer in absent.items()} | seen
+
+    def _seen(self, heard: Heard) -> _Peer:
+        """Return what a bounded run knows of a member that has a note."""
+        seen = _Peer(heard.run, heard.renewal)
+        if heard.renewed or not self._runs_as_before(heard):
+            return seen
+        peer = self._peers[heard.member.id]
+        return self._silent(peer if peer.renewal == seen.renewal else seen)
+
+    def _silent(self, peer: _Peer) -> _Peer:
+        return peer._replace(silent_since_ms=peer.silent_since_ms or self._joined_ms)
 
     def _renew_for_ever(self) -> None:
         while not self._left.wait(self._lease_s / _RENEWALS_PER_LEASE):
             with suppress(ConnectorError):  # the next plan raises it, in the query
                 self.renew()
+
+
+def any_reads_on(notes: NoteFolder) -> bool:
+    """Return whether a member of a group has not left it, and not ended its run."""
+    return any(note is not None and not note.get("done") for _, note in notes.notes())
+
+
+def _new_name() -> str:
+    return uuid.uuid4().hex[:12]
 
 
 class _Patience:

@@ -37,11 +37,23 @@ class _MemberNote(_Strict):
 
 
 class _Note(_Strict):
-    """The note of a member: itself, the number of its plans, the name of its last renewal, and its last progress."""
+    """The note of a member.
+
+    member: the member itself.
+    plans: the number of its plans in this run.
+    run: the name of its run.
+    after: the name of the run that stored the offset with which this one began; None: the query began with it.
+    renewal: a number that grows with each note of the run.
+    done: the member reads nothing more before new records come or, in a bounded run, before its next run.
+    progress: that of its last plan, for display.
+    """
 
     member: _MemberNote
     plans: int
-    renewal: _Name
+    run: _Name
+    after: _Name | None = None
+    renewal: int
+    done: bool = False
     progress: dict[str, Any] | None = None
 
     @model_validator(mode="after")
@@ -51,13 +63,23 @@ class _Note(_Strict):
         return self
 
 
-class _Heard(NamedTuple):
-    """A member's note: the number of its plans, its last renewal, and when that was first seen."""
+class Heard(NamedTuple):
+    """What is known of another member.
+
+    plans: the number of its plans, in this run of it.
+    renewal: the number of its last note in the run.
+    done: it reads nothing more before new records come or, in a bounded run, before its next run.
+    seen_at: when its last note was first seen.
+    renewed: a note of it has come since this member first looked.
+    """
 
     member: Member
     plans: int
-    renewal: str
+    run: str
+    renewal: int
+    done: bool
     seen_at: float
+    renewed: bool
 
 
 class OtherMembers:
@@ -65,36 +87,36 @@ class OtherMembers:
 
     def __init__(self, notes: NoteFolder, lease_s: float, clock: Callable[[], float]) -> None:
         self._notes, self._lease_s, self._clock = notes, lease_s, clock
-        self._heard_of: dict[str, _Heard] = {}
+        self._heard_of: dict[str, Heard] = {}
         self._damaged: set[str] = set()  # notes that cannot be read
         self._looked_at = float("-inf")
         self._looking = threading.Lock()
-        self._has_swept = False
 
-    def alive(self, own_id: str) -> list[tuple[Member, int]]:
-        """Return the members that renewed their notes within a lease, each with the number of its plans."""
+    def known(self, own_id: str) -> dict[str, Heard]:
+        """Return all members that have a note, whenever it was renewed, by their names."""
         if self._clock() - self._looked_at >= self._notes.repeat_s:
             self.look(own_id)
-        now = self._clock()
-        return [
-            (heard.member, heard.plans) for heard in self._heard_of.values() if now - heard.seen_at <= self._lease_s
-        ]
+        return self._heard_of
+
+    def is_alive(self, heard: Heard) -> bool:
+        """Return whether a member has renewed its note within a lease."""
+        return self._clock() - heard.seen_at <= self._lease_s
 
     def look(self, own_id: str) -> None:
-        """Read all notes but that of ``own_id``; the first look removes those of members killed a day ago."""
+        """Read all notes but that of ``own_id``; the first look removes those of members that are gone for long."""
         with self._looking:
-            if not self._has_swept:
+            is_first = self._looked_at == float("-inf")
+            if is_first:
                 self._notes.sweep()
-                self._has_swept = True
             now, heard_of = self._clock(), {}
             others = [(name, note) for name, note in self._notes.notes() if name != own_id]
             for name, note in others:
                 # If a note cannot be read, its member's lease runs out.
-                if (heard := self._read(name, note, now)) is not None:
+                if (heard := self._read(name, note, now, is_first=is_first)) is not None:
                     heard_of[name] = heard
             self._looked_at, self._heard_of = now, heard_of
 
-    def _read(self, name: str, note: Json | None, now: float) -> _Heard | None:
+    def _read(self, name: str, note: Json | None, now: float, *, is_first: bool) -> Heard | None:
         before = self._heard_of.get(name)
         try:
             said = _Note.model_validate(note, context=name)
@@ -109,6 +131,7 @@ class OtherMembers:
             self._damaged.add(name)
             return before
         self._damaged.discard(name)
-        is_old = before is not None and before.renewal == said.renewal
+        if before is not None and (before.run, before.renewal) == (said.run, said.renewal):
+            return before
         member = Member(**said.member.model_dump())
-        return _Heard(member, said.plans, said.renewal, before.seen_at if before is not None and is_old else now)
+        return Heard(member, said.plans, said.run, said.renewal, said.done, now, renewed=not is_first)

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from math import inf
 from typing import NamedTuple
 
 from tidegate.alignment.budget import UNLIMITED, Budget
@@ -37,7 +36,6 @@ from tidegate.errors import PositionGoneError, UnavailableError
 from tidegate.readers.contract import ReadTask
 
 _MORE_ATTEMPTS = 4
-_LONGEST_WAIT_S, _LOOK_S = 60.0, 0.5  # of a bounded run for a split to become idle, and between two looks at it
 
 
 class _Decision(NamedTuple):
@@ -45,13 +43,11 @@ class _Decision(NamedTuple):
 
     is_nothing: the plan changes nothing, so the offset need not change.
     held_by: the member of the group that keeps a bounded run from its end.
-    idle_in_s: the bounded run can go on once a split is idle, after so many seconds; infinite: no split is waited for.
     """
 
     planned: Plan
     is_nothing: bool
     held_by: str | None
-    idle_in_s: float
 
 
 class SourceCoordinator:
@@ -101,17 +97,12 @@ class SourceCoordinator:
             and not in a bounded run.
         """
         with _collected_later():
-            while (offset := self._attempted(start, budget, min_rows)) is None:
-                pass
-        return offset
-
-    def _attempted(self, start: Json, budget: Budget, min_rows: int) -> Json | None:
-        for _ in range(_MORE_ATTEMPTS):
-            # Records may be deleted during a plan: the next extents show whether that is data loss.  Splits that have
-            # become unavailable are left out of the next plan.
-            with suppress(PositionGoneError, UnavailableError):
-                return self._plan_to(start, budget, min_rows)
-        return self._plan_to(start, budget, min_rows)
+            for _ in range(_MORE_ATTEMPTS):
+                # Records may be deleted during a plan: the next extents show whether that is data loss.  Splits that
+                # have become unavailable are left out of the next plan.
+                with suppress(PositionGoneError, UnavailableError):
+                    return self._plan_to(start, budget, min_rows)
+            return self._plan_to(start, budget, min_rows)
 
     def tasks(self, start: Json, end: Json) -> list[ReadTask]:
         """Return the tasks of the batch between two offsets: the same for the same offsets."""
@@ -120,7 +111,7 @@ class SourceCoordinator:
     def tasks_between(self, before: Offset, after: Offset) -> list[ReadTask]:
         """Return the same tasks as ``tasks``, for offsets of this source."""
         self.batch += 1
-        self._membership.stored(after.group, after.progress)
+        self._membership.stored(after.group, after.progress, bounded=self._is_bounded)
         before.check_add_ons(self._settings.add_ons)
         opened = self._open_once(after)
         if before == after:  # the starts in ``after`` belong to an earlier batch
@@ -160,29 +151,28 @@ class SourceCoordinator:
             )
         return self._opened
 
-    def _plan_to(self, start: Json, budget: Budget, min_rows: int) -> Json | None:
-        """Plan once, and return the end of the batch; None: plan again, because a bounded run has waited."""
+    def _plan_to(self, start: Json, budget: Budget, min_rows: int) -> Json:
+        """Plan once, and return the end of the batch."""
         last = self._last_offset
         before = last[1] if last is not None and last[0] == start else Offset.from_json(start, self._source)
         opened = self._open_once(before)
         look = self._rest.wait(start, opened.enumerator, opened.splits, bounded=self._is_bounded)
         if look is None:
             return start
-        current = opened.find_splits(before, self.batch, bounded=self._is_bounded, look=look)
-        limits = opened.limits(self._sized(budget))
-        planned, is_nothing, held_by, idle_in_s = self._decide(before, current, opened, limits)
+        horizon_ms = opened.horizon_ms()  # the only look at the clock for the batch
+        current = opened.find_splits(before, horizon_ms, self.batch, bounded=self._is_bounded, look=look)
+        limits = opened.limits(self._sized(budget), horizon_ms)
+        planned, is_nothing, held_by = self._decide(before, current, opened, limits)
         put_off = not before.is_first and self._is_put_off(planned, current, min_rows)
         # A batch that waits is planned many times, and reads nothing before the last one.
         reported = replace(planned, ranges={}, progress=current.progress, oldest_ms=None) if put_off else planned
         self._reporter.report(reported, current, opened, self._membership.name_of(reported))
         # A repeated offset would end a bounded run, which must not end while other members hold it back.
         if put_off or (is_nothing and held_by is None):
-            if idle_in_s <= _LONGEST_WAIT_S:
-                self._clocks.sleep(max(0.001, min(idle_in_s, _LOOK_S)))
-                return None
+            if not put_off and (self._is_bounded or self._membership.holder(planned) is None):
+                self._membership.done()
             if self._is_bounded:
-                self._membership.finished()
-                self._log.ended(planned, current.readable)
+                self._log.ended(reported, current.readable, self._membership.name_of(planned))
             self._rest.begin(start, self._changes_by_itself_at_s(opened, current, put_off=put_off))
             return start
         self._rest.end()
@@ -208,7 +198,7 @@ class SourceCoordinator:
 
     def _decide(self, before: Offset, current: FoundSplits, opened: OpenedSource, limits: Limits) -> _Decision:
         """Plan, and plan again while a bounded run can only wait for its group."""
-        self._membership.join(before.group, before.progress)
+        self._membership.join(before.group, before.progress, bounded=self._is_bounded)
         standing = opened.standing(current, limits)
         while True:
             planned = plan(standing, self._membership.bound(standing), opened.index, limits)
@@ -216,12 +206,13 @@ class SourceCoordinator:
             # are news, too: a topic was recreated, and was filled as far as before.
             is_same = not before.is_first and not current.starts and planned.progress == before.progress
             is_nothing = is_same and not self._membership.has_news(before.group)
-            held_by = self._membership.holder(planned) if is_nothing and self._is_bounded else None
+            holder = self._membership.holder(planned) if is_nothing and self._is_bounded else None
+            held_by = holder if holder is not None and self._membership.may_read_on(holder) else None
             if held_by is None or not self._membership.wait(held_by):
-                waits = is_nothing and self._is_bounded
-                idle_in_s = opened.splits.idle_in_s(planned, limits) if waits else inf
                 has_news = current.has_new_timers or opened.bad_record_count(before) != before.bad_records
-                return _Decision(planned, is_nothing and not has_news, held_by, idle_in_s)
+                if holder is not None and held_by is None:
+                    has_news |= self._membership.has_news_of(holder)
+                return _Decision(planned, is_nothing and not has_news, held_by)
 
     def _is_put_off(self, planned: Plan, current: FoundSplits, min_rows: int) -> bool:
         """Return whether a batch waits for more rows."""

@@ -26,7 +26,7 @@ class Membership:
         """Whether the source is in a group."""
         return self._group is not None
 
-    def join(self, stored: Json | None, progress: Progress) -> None:
+    def join(self, stored: Json | None, progress: Progress, *, bounded: bool) -> None:
         """Continue as the member that the start offset names.  Called before every plan.
 
         progress: of that offset.  No unread record is older than its bound by more than the max drift, unless it is
@@ -34,7 +34,7 @@ class Membership:
         """
         if self._group is None:
             return
-        self._group.join(stored)
+        self._group.join(stored, bounded=bounded)
         if not self._has_joined:
             self._has_joined = True
             bound_ms = None if self._by_watermark or progress.late else progress.bound_ms
@@ -60,6 +60,14 @@ class Membership:
         paused = any(said.state is SplitState.PAUSED for said in planned.splits.values())
         return planned.held_by if paused and planned.held_by not in planned.splits else None
 
+    def may_read_on(self, member: str) -> bool:
+        """Return whether the member that holds us back may still read something while this bounded run lasts."""
+        return self._group is not None and self._group.may_read_on(member)
+
+    def has_news_of(self, member: str) -> bool:
+        """Return whether the next run must know something about a member that the start offset does not say."""
+        return self._group is not None and self._group.has_news_of(member)
+
     def wait(self, held_by: str) -> bool:
         """Wait for the member that holds us back.  True: plan again; False: patience is over, so the plan is final."""
         return self._group is not None and self._group.wait(held_by)
@@ -77,22 +85,24 @@ class Membership:
     def planned(self, planned: Plan) -> None:
         """Note the low after a batch whose offset is not stored yet."""
         self._has_planned, self._next_low_ms = True, planned.next_low_ms
+        if self._group is not None:
+            self._group.tell_done(done=False)
 
-    def stored(self, group: Json | None, progress: Progress) -> None:
+    def stored(self, group: Json | None, progress: Progress, *, bounded: bool) -> None:
         """Report the low after a batch: Spark has stored its offset, so it will be read in any case."""
         if self._group is None:
             return
         if self._has_planned:
             self._group.tell(self._next_low_ms)
         else:  # this batch is replayed before the first plan of this run
-            self.join(group, progress)
+            self.join(group, progress, bounded=bounded)
 
-    def finished(self) -> None:
-        """Stop holding back the others until the next plan: a bounded run has read all that it may read."""
+    def done(self) -> None:
+        """Report that this member reads no more before records come, or in this bounded run."""
         if self._group is not None:
-            self._group.tell(None)
+            self._group.tell_done(done=True)
 
     def leave(self) -> None:
-        """Stop holding back the others; may be called twice."""
+        """Stop holding back the others, unless a bounded run has ended; may be called twice."""
         if self._group is not None:
             self._group.leave()

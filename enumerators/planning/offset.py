@@ -8,8 +8,9 @@
                                     disorder of splits that are cut by probing (inexactSplits)
      "watermark": 1699999999999,     the source's watermark in ms
      "idle": ["orders-1"],           splits that held back no other split
-     "quietSince": {"orders-5": 1700000000123},    since when a split stands at its end, by the wall clock, for the idle
-                                    timers of the next run: only in bounded runs
+     "quiet": {"since": {"orders-5": 1700000000123}, "begun": 1700000000000, "newest": 1699999990000},
+                                    for the idle timers of the next run, only in bounded runs: since when splits stand
+                                    at their ends, and when the run began, both by its wall clock; the newest event time
      "late": ["orders-2"],           splits that came behind the watermark and have not caught up
      "removed": ["orders-3"],        splits that are no longer found; their positions are kept
      "ended": true,                  all splits are at their configured ends
@@ -56,7 +57,7 @@ from tidegate.errors import CheckpointError
 _VERSION, _PACKED_VERSION = 1, 2
 _MOST_READABLE = 100  # splits
 _SMALL = frozenset({"v", "source", "bound", "watermark", "ended", "hollowBy", "waits", "badRecords", "horizon"})
-_GROWING = frozenset({"idle", "quietSince", "late", "removed", "group", "hollow", "generators", "addOns", "enumerator"})
+_GROWING = frozenset({"idle", "quiet", "late", "removed", "group", "hollow", "generators", "addOns", "enumerator"})
 _NAMES = ("idle", "late", "removed")
 _KEYS = _SMALL | _GROWING | {"positions", "starts", "packed"}
 _PACKED_KEYS = _GROWING | {"splits", "positions", "new", "read"}
@@ -68,6 +69,33 @@ class Hollow(NamedTuple):
 
     begins: Positions = MappingProxyType({})
     options_digest: str = ""
+
+
+class Quiet(NamedTuple):
+    """How long splits had nothing to read in a bounded run, for the idle timers of the next run; empty in other runs.
+
+    since_ms: since when each split has stood at its end, by the wall clock of the run.
+    begun_ms: when the run began, by the same clock.
+    newest_ms: the greatest event time in all splits then; None: there was none.
+    """
+
+    since_ms: Positions = MappingProxyType({})
+    begun_ms: int = 0
+    newest_ms: int | None = None
+
+    def to_json(self) -> Json | None:
+        """Return the part of the offset; None: no split is quiet."""
+        if not self.since_ms:
+            return None
+        newest = {} if self.newest_ms is None else {"newest": self.newest_ms}
+        return {"since": _sorted(self.since_ms), "begun": self.begun_ms, **newest}
+
+    @classmethod
+    def from_json(cls, quiet: Mapping[str, Any]) -> Quiet:
+        """Read what ``to_json`` returned.  Raises any of Python's errors if it is broken."""
+        return (
+            cls(_numbers(quiet["since"]), _int(quiet["begun"]), _optional_int(quiet.get("newest"))) if quiet else cls()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +117,7 @@ class Offset:
     generators: Json | None = None
     bad_records: int = 0
     add_ons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    quiet_since_ms: Mapping[SplitId, int] = field(default_factory=dict)
+    quiet: Quiet = field(default_factory=Quiet)
     horizon_ms: int | None = None
 
     @property
@@ -127,7 +155,7 @@ class Offset:
         progress = self.progress
         return {
             "idle": names(progress.idle) or None,
-            "quietSince": _sorted(self.quiet_since_ms),
+            "quiet": self.quiet.to_json(),
             "late": names(progress.late) or None,
             "removed": names(progress.removed) or None,
             "group": _canonical(self.group),
@@ -219,7 +247,7 @@ class Offset:
             _optional_json(offset.get("generators")),
             _int(offset.get("badRecords", 0)),
             _described(offset.get("addOns", {})),
-            _numbers(offset.get("quietSince", {})),
+            Quiet.from_json(offset.get("quiet", {})),
             _optional_int(offset.get("horizon")),
         )
 

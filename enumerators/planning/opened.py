@@ -55,7 +55,7 @@ class OpenedSource:
         self.index = TimeIndex(enumerator)
         if before.hollow.options_digest == settings.options_digest:
             self.index.recall(before.hollow.begins, before.progress.positions)
-        self.splits = Splits(enumerator, settings, log, clocks)
+        self.splits = Splits(enumerator, settings, self.index, log, clocks)
         self.bad_records: BadRecordTally | None = None
         if settings.counts_bad_records and feed is not None:
             self.bad_records = BadRecordTally(before.bad_records, partial(feed.take_events, BAD_RECORDS))
@@ -65,13 +65,13 @@ class OpenedSource:
             self.generated = GeneratedWatermarks(settings.watermarks.generator, read, take_events)
             self.generated.restore(before.generators, before.progress)
 
-    def find_splits(self, before: Offset, batch: int, *, bounded: bool, look: bool) -> FoundSplits:
+    def find_splits(self, before: Offset, horizon_ms: int, batch: int, *, bounded: bool, look: bool) -> FoundSplits:
         """Return the splits that exist now, after generators and the tally have seen the rows of the last batch."""
         enumerator, positions = self.enumerator, before.progress.positions
         self._read_at_ms = before.horizon_ms
         if isinstance(enumerator, SupportsCommit):
             enumerator.commit(needed_from(before.generators, positions))
-        current = self.splits.find(before, bounded=bounded, look=look)
+        current = self.splits.find(before, horizon_ms, bounded=bounded, look=look)
         if self.generated is not None:
             still_held = {s: at for s, at in positions.items() if s not in current.starts}
             readable = {s for s, extent in current.extents.items() if extent.available}
@@ -83,8 +83,8 @@ class OpenedSource:
         self.index.forget(current.diverged)
         return current
 
-    def limits(self, budget: Budget) -> Limits:
-        """Return the limits of a batch.  This is the only look at the clock for the batch."""
+    def limits(self, budget: Budget, horizon_ms: int) -> Limits:
+        """Return the limits of a batch."""
         watermarks = self._settings.watermarks
         return replace(
             self._settings.limits,
@@ -93,7 +93,7 @@ class OpenedSource:
             generated=watermarks.generator is not None,
             budget=budget,
             stops=self.splits.stops,
-            horizon_ms=self.horizon_ms(),
+            horizon_ms=horizon_ms,
             holds_future=self._settings.event_times.future == "hold",
             cost=self._cost_within(budget),
         )
@@ -146,7 +146,7 @@ class OpenedSource:
             bad_records=self.bad_record_count(before),
             # The state stays in the checkpoint, even if Spark refuses the query of this run.
             add_ons={**before.add_ons, **settings.add_ons},
-            quiet_since_ms=self.splits.quiet_since_ms(progress.positions, progress.idle),
+            quiet=self.splits.quiet(progress.positions, progress.idle),
             # Rule 8: a clock alone makes no other offset.  But a batch that reads always has another one, even if a
             # split that holds other records now is read from and to where the batch before did.
             horizon_ms=limits.horizon_ms if planned.ranges else before.horizon_ms,

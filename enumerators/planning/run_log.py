@@ -30,18 +30,21 @@ class RunLog:
         if splits:
             _LOG.warning("%s found new splits, read from their beginning: %s", self._source, first_names(splits))
 
-    def ended(self, planned: Plan, unread: int) -> None:
-        """Log that a bounded run ends before others have been read to their targets, and which split they wait for."""
+    def ended(self, planned: Plan, unread: int, held_by: str | None) -> None:
+        """Log that a bounded run ends before others have been read to their targets, and what they wait for.
+
+        held_by: the split, or the name of the member of the group, that sets the bound.
+        """
         waiting = [s for s, said in planned.splits.items() if said.state is SplitState.PAUSED]
         holder = planned.splits.get(planned.held_by or "")
-        is_held = holder is not None and holder.state is SplitState.CAUGHT_UP
+        is_held = planned.held_by is not None and (holder is None or holder.state is SplitState.CAUGHT_UP)
         if unread and is_held and self._news("unread at the end", waiting):
             _LOG.warning(
                 "%s leaves %d positions of %s to the next run: %s may still get earlier records, and is not idle",
                 self._source,
                 unread,
                 first_names(waiting),
-                planned.held_by,
+                held_by,
             )
 
     def diverged(self, divergences: Mapping[SplitId, Divergence]) -> None:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from math import inf
+from math import ceil
 
-from tidegate.alignment.plan import Limits, Plan, Progress
+from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
-from tidegate.alignment.states import SplitState
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import SplitEnumerator, SupportsAvailability, SupportsValidation
-from tidegate.enumerators.planning.offset import Offset
+from tidegate.enumerators.planning.offset import Offset, Quiet
 from tidegate.enumerators.planning.run_log import RunLog
 from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import DataLossError
@@ -29,7 +29,7 @@ class FoundSplits:
     starts: the starts of splits that are new, or hold other records than before.
     extents: the extents of all splits with a position; in a bounded run up to their targets.
     ends: the ends of the extents, or the configured ends if these come first.
-    idle: the splits that have had nothing to read for the idle timeout.
+    idle: the splits that have had nothing to read for the idle timeout; in a bounded run, before it began.
     added: the splits with a start, except those that the query begins with.
     diverged: the splits that hold other records than before.
     has_new_timers: in a bounded run, a split stands at its end, and the next run does not know since when.
@@ -54,8 +54,10 @@ class FoundSplits:
 class Splits:
     """Asks an enumerator for its splits, and remembers the answers in this run."""
 
-    def __init__(self, enumerator: SplitEnumerator, settings: CoordinatorSettings, log: RunLog, clocks: Clocks) -> None:
-        self._enumerator, self._log, self._clock = enumerator, log, clocks.monotonic
+    def __init__(
+        self, enumerator: SplitEnumerator, settings: CoordinatorSettings, index: TimeIndex, log: RunLog, clocks: Clocks
+    ) -> None:
+        self._enumerator, self._index, self._log, self._clock = enumerator, index, log, clocks.monotonic
         self._discovery_interval_s = settings.discovery_interval_s
         self._fail_on_data_loss = settings.limits.fail_on_data_loss
         self._timers = _IdleTimers(settings.watermarks.idle_timeout.total_seconds(), clocks)
@@ -68,9 +70,10 @@ class Splits:
         self.stops: dict[SplitId, int | None] = {}
         self._targets: dict[SplitId, int] | None = None
 
-    def find(self, before: Offset, *, bounded: bool, look: bool = True) -> FoundSplits:
+    def find(self, before: Offset, horizon_ms: int, *, bounded: bool, look: bool = True) -> FoundSplits:
         """Return the splits that exist now.  Called before every plan.
 
+        horizon_ms: where the future begins.
         bounded: the run ends at the extents of its first call (rule 4).
         look: ask the enumerator; False: nothing has changed since the last call.
 
@@ -97,10 +100,14 @@ class Splits:
             if s in positions
         }
         extents = {s: self._up_to_target(s, extent, positions[s]) for s, extent in available.items()}
+        if not self._timers.have_begun:
+            since_ms = {split: at_ms for split, at_ms in before.quiet.since_ms.items() if split not in starts}
+            wants_newest = bounded or since_ms
+            newest_ms = self._newest_ms(positions, available, horizon_ms) if wants_newest else None
+            self._timers.begin(before.quiet._replace(since_ms=since_ms), newest_ms, bounded=bounded)
         # A split at the target of a bounded run is not idle if its extent has more to read.
-        quiet_since_ms = {s: since_ms for s, since_ms in before.quiet_since_ms.items() if s not in starts}
-        idle = self._timers.observe(positions, available, progress.idle - starts.keys(), quiet_since_ms)
-        quiet = self.quiet_since_ms(positions, idle).keys()
+        idle = self._timers.observe(positions, available, progress.idle - starts.keys())
+        quiet = self.quiet(positions, idle).since_ms.keys()
         return FoundSplits(
             progress=replace(progress, positions=positions),
             starts=starts,
@@ -110,7 +117,7 @@ class Splits:
             added=() if first else [*new, *self._diverged],
             diverged=frozenset(self._diverged),
             has_forgotten=progress.positions.keys() > remembered.keys(),
-            has_new_timers=quiet > before.quiet_since_ms.keys() & quiet,
+            has_new_timers=self._timers.must_store(quiet) or quiet > before.quiet.since_ms.keys() & quiet,
         )
 
     @property
@@ -118,28 +125,21 @@ class Splits:
         """The time of the next change without a new extent: a split becomes idle, or discovery is due."""
         return min(self._discovered_at_s + self._discovery_interval_s, self._timers.due_s)
 
-    def idle_in_s(self, planned: Plan, limits: Limits) -> float:
-        """Return after how many seconds the split that holds back others becomes idle if no records come.
-
-        Infinite: no split waits for another, or that one has records to read.
-        """
-        waiting = [said.next_ms for said in planned.splits.values() if said.state is SplitState.PAUSED]
-        is_held = any(at_ms is None or not limits.holds(at_ms) for at_ms in waiting)  # else they wait for the clock
-        return self._timers.left_s(planned.held_by) if is_held and planned.held_by is not None else inf
-
-    def quiet_since_ms(self, positions: Positions, idle: Collection[SplitId]) -> dict[SplitId, int]:
-        """Return since when each split has stood at its end, by the wall clock, for the timers of the next run.
+    def quiet(self, positions: Positions, idle: Collection[SplitId]) -> Quiet:
+        """Return since when each split has stood at its end, for the timers of the next run.
 
         positions, idle: after the plan.  Idle splits are left out: they stay idle.  Empty if the run is not bounded.
         """
         if self._targets is None:
-            return {}
-        extents = {s: extent for s, extent in self._extents.items() if s in positions and s not in idle}
-        return self._timers.since_ms(positions, extents)
+            return Quiet()
+        return self._timers.quiet(
+            positions, {s: e for s, e in self._extents.items() if s in positions and s not in idle}
+        )
 
     def stored(self) -> None:
-        """Learn that an offset holds the starts of the last ``find``."""
+        """Learn that an offset holds the starts and the timers of the last ``find``."""
         self._diverged = {}
+        self._timers.stored()
 
     def everything(self) -> list[SplitRange]:
         """Return the ranges of a batch query: every split from its start to its stop or its present end."""
@@ -162,6 +162,12 @@ class Splits:
             self._extents, self._away = self._enumerator.extents(self._splits), {}
         self._log.unavailable(self._away)
         self.looked_at_s = now_s
+
+    def _newest_ms(self, positions: Positions, extents: Extents, horizon_ms: int) -> int | None:
+        """Return the greatest event time in all splits."""
+        self._index.begin_plan(positions, extents, horizon_ms)
+        there = {s: extent for s, extent in extents.items() if extent.available}
+        return max((at_ms for at_ms in self._index.latest(there).values() if at_ms is not None), default=None)
 
     def _starts(self, new: Collection[SplitId], *, first: bool) -> dict[SplitId, int]:
         if not new:
@@ -229,53 +235,75 @@ class _IdleTimers:
 
     def __init__(self, timeout_s: float, clocks: Clocks) -> None:
         self._timeout_s, self._clocks = timeout_s, clocks
-        self._since_s: dict[SplitId, float] | None = None
+        self._since_s: dict[SplitId, float] = {}
+        self._begun_s, self._begun = float("-inf"), Quiet()
+        self._is_bounded = self.have_begun = self._is_corrected = False
         self.due_s = float("inf")  # the next split becomes idle
 
-    def observe(
-        self,
-        positions: Positions,
-        extents: Extents,
-        idle_before: Collection[SplitId],
-        quiet_since_ms: Mapping[SplitId, int],
-    ) -> set[SplitId]:
+    def begin(self, stored: Quiet, newest_ms: int | None, *, bounded: bool) -> None:
+        """Let the timers of the run before go on.
+
+        stored: without splits that start anew.
+        newest_ms: the greatest event time in all splits; None: there is none, or no timer needs it.
+        """
+        self.have_begun, self._is_bounded, self._begun_s = True, bounded, self._clocks.monotonic()
+        self._begun = Quiet(begun_ms=int(self._clocks.wall() * 1000), newest_ms=newest_ms)
+        passed_ms = _passed_ms(stored, self._begun)
+        self._is_corrected = bounded and passed_ms != self._begun.begun_ms - stored.begun_ms
+        quiet_ms = {split: passed_ms + stored.begun_ms - at_ms for split, at_ms in stored.since_ms.items()}
+        self._since_s = {split: self._begun_s - each_ms / 1000 for split, each_ms in quiet_ms.items()}
+
+    def observe(self, positions: Positions, extents: Extents, idle_before: Collection[SplitId]) -> set[SplitId]:
         """Return the splits that are idle now.
 
-        idle_before, quiet_since_ms: in the last offset, without splits that start anew.  At a restart, a split to which
-            nothing came is still idle, or its timer goes on.
+        idle_before: in the last offset, without splits that start anew.  At a restart, a split to which nothing came is
+            still idle.
         """
         now_s, known_s = self._clocks.monotonic(), self._since_s
-        if known_s is None:
-            wall_s = self._clocks.wall() - now_s
-            known_s = {split: min(now_s, since_ms / 1000 - wall_s) for split, since_ms in quiet_since_ms.items()}
         self._since_s = {
             split: known_s.get(split, now_s - self._timeout_s if split in idle_before else now_s)
             for split, extent in extents.items()
             if _has_nothing_to_read(extent, positions[split])
         }
-        idle = {split for split, since_s in self._since_s.items() if now_s - since_s >= self._timeout_s}
+        # Rule 4: a bounded run makes no split idle for which it only waited.
+        judged_s = self._begun_s if self._is_bounded else now_s
+        idle = {split for split, since_s in self._since_s.items() if judged_s - since_s >= self._timeout_s}
         waiting = (since_s for split, since_s in self._since_s.items() if split not in idle)
         self.due_s = min(waiting, default=float("inf")) + self._timeout_s
         return idle
 
     def forget(self, splits: Collection[SplitId]) -> None:
         """Let the timers of splits begin anew."""
-        self._since_s = self._since_s and {s: since_s for s, since_s in self._since_s.items() if s not in splits}
+        self._since_s = {s: since_s for s, since_s in self._since_s.items() if s not in splits}
 
-    def left_s(self, split: SplitId) -> float:
-        """Return the time until a split becomes idle; infinite: it has records to read."""
-        since_s = (self._since_s or {}).get(split, inf)
-        return since_s + self._timeout_s - self._clocks.monotonic()
+    def must_store(self, quiet: Collection[SplitId]) -> bool:
+        """Return whether the next run would be wrong about these splits with the timers in the last offset."""
+        return self._is_corrected and bool(quiet)
 
-    def since_ms(self, positions: Positions, extents: Extents) -> dict[SplitId, int]:
-        """Return since when each split has had nothing to read, by the wall clock."""
-        now_s, known_s = self._clocks.monotonic(), self._since_s or {}
-        wall_s = self._clocks.wall() - now_s
-        return {
-            split: int((wall_s + known_s.get(split, now_s)) * 1000) + 1  # rounded up: never idle too early
+    def stored(self) -> None:
+        """Learn that an offset holds the timers."""
+        self._is_corrected = False
+
+    def quiet(self, positions: Positions, extents: Extents) -> Quiet:
+        """Return since when each split has had nothing to read."""
+        now_s, known_s, begun_ms = self._clocks.monotonic(), self._since_s, self._begun.begun_ms
+        since_ms = {
+            split: begun_ms + ceil((known_s.get(split, now_s) - self._begun_s) * 1000)
             for split, extent in extents.items()
             if _has_nothing_to_read(extent, positions[split])
         }
+        return self._begun._replace(since_ms=since_ms)
+
+
+def _passed_ms(before: Quiet, now: Quiet) -> int:
+    """Return how much time has certainly passed between the begins of two runs.
+
+    The clock of a driver may be wrong.  If records came, then no more time has passed than between their event times.
+    """
+    passed_ms = now.begun_ms - before.begun_ms
+    if before.newest_ms is not None and now.newest_ms is not None and now.newest_ms > before.newest_ms:
+        passed_ms = min(passed_ms, now.newest_ms - before.newest_ms)
+    return max(0, passed_ms)
 
 
 def _has_nothing_to_read(extent: Extent, position: int) -> bool:

@@ -71,7 +71,7 @@ def live_sources() -> list[LiveSource]:
 def group_sources(location: Folder) -> list[LiveSource]:
     """Return the members of the alignment groups that meet at a location, on all machines.
 
-    A member that was killed stays until another one sweeps its note, a day later.
+    A member that was killed stays until another one sweeps its note, eight days later.
 
     Raises ConnectorError if the location cannot be read.
     """

@@ -61,11 +61,12 @@ class Judge:
     leaves_ms: int | None = None
     renewed_at_s: float = -inf
     begun_at_s: float = 0.0
+    begun_at_ms: int = 0
     id: str = ""
 
     def begin_run(self, *, bounded: bool) -> None:
         self.is_bounded, self.targets = bounded, None
-        self.begun_at_s = self.present.clock.now
+        self.begun_at_s, self.begun_at_ms = self.present.clock.now, self.present.clock.wall_ms
 
     @property
     def where(self) -> str:
@@ -136,7 +137,7 @@ class Judge:
         self.judge_stall(start, views, self.limit(start, start, views, enumerator.said_at_ms, least=True))
         self.note(start, start, views, report)
         if self.others:
-            self.told_ms = None if self.is_bounded else self.low(start, start, views, enumerator.said_at_ms)
+            self.told_ms = self.low(start, start, views, enumerator.said_at_ms)
 
     def judge_group(self, start: dict, end: dict, views: dict[str, View], now_ms: int) -> None:
         """Judge that no row is past the bound of the others, and note what they will know of this query."""
@@ -159,10 +160,14 @@ class Judge:
 
     def hears(self, other: Judge, start: dict) -> bool:
         """Return whether this query must take another one into account."""
-        now_s = self.present.clock.now
+        now_s, lease_ms = self.present.clock.now, LEASE_S * 1000
         if now_s - other.renewed_at_s <= LEASE_S:
             return True
-        return now_s - self.begun_at_s <= LEASE_S and other.id in start.get("group", {}).get("peers", [])
+        peer = start.get("group", {}).get("peers", {}).get(other.id)
+        if not self.is_bounded:
+            return peer is not None and now_s - self.begun_at_s <= LEASE_S
+        was_silent = peer is not None and peer[2] is not None and self.begun_at_ms - peer[2] >= lease_ms
+        return not was_silent
 
     def judge_positions(self, start: dict, end: dict, views: dict[str, View]) -> None:
         before, after = start.get("positions", {}), end["positions"]
@@ -183,7 +188,7 @@ class Judge:
             "group",
             "starts",
             "enumerator",
-            "quietSince",
+            "quiet",
         )
         same = [key for key in keys if start.get(key) != end.get(key)]
         assert not start.get("positions") or same, "a batch without a reason"

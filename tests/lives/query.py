@@ -31,6 +31,9 @@ class Notes:
     def write(self, name, note):
         self.stored[name] = json.dumps(note)
 
+    def read(self, name):
+        return json.loads(self.stored[name]) if name in self.stored else None
+
     def notes(self):
         return [(name, json.loads(note)) for name, note in sorted(self.stored.items())]
 
@@ -104,7 +107,7 @@ class Query:
             self.judge.rest(start, enumerator, report)
             if self.bounded:
                 self.run.close()
-                self.run, self.judge.told_ms = None, None
+                self.run = None
             return False
         self.judge_restart(start, text)
         self.planned = text

@@ -33,10 +33,11 @@ class Member:
         application="app",
         notes=None,
         late_splits="admit",
+        lease_s=LEASE_S,
     ):
         self.clock, self.logs, self.bounded, self.offset, self.application = clock, logs, bounded, offset, application
         self.expected, self.priority, self.drift = expected, priority, drift
-        self.late_splits = late_splits
+        self.late_splits, self.lease_s = late_splits, lease_s
         self.notes = notes or (lambda: application_notes(self.application).within("groups", "join"))
         self.seen = []
         self.planned = self.before = None  # an offset that Spark has not stored yet; of a batch that it has not read
@@ -49,7 +50,7 @@ class Member:
             self.drift,
             self.priority,
             self.expected,
-            lease_s=LEASE_S,
+            lease_s=self.lease_s,
             clocks=self.clock.clocks,
         )
         self.run = coordinator(

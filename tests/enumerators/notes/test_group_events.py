@@ -108,12 +108,12 @@ class Group:
                 self.step(member)
         self.pass_by(LEASE_S + 1)  # some of ``expected`` may never come
         quiet_rounds, rounds = 0, 0
-        while quiet_rounds < 12:  # long enough to tell idle splits from quiet ones
+        while quiet_rounds < 12:  # long enough to tell idle splits from quiet ones, and members that no longer run
             for member in self.members:
                 if self.unread(member):
                     self.come_back(member)  # a bounded run that ended before the last records came
             went_on = [self.step(member) for member in self.members]
-            self.pass_by(2)
+            self.pass_by(LEASE_S / 4)
             quiet_rounds = 0 if any(went_on) else quiet_rounds + 1
             rounds += 1
             assert rounds < 1000, "no end"

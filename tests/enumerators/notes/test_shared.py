@@ -93,9 +93,9 @@ def test_of_two_members_that_wake_at_once_one_sees_the_other(notes):
 
 WHOLE = {"id": "other", "max_drift_ms": 10, "joined": 1.0, "priority": 0, "low_ms": 100, "reads": "orders"}
 DAMAGED = [
-    *(json.dumps(note).encode() for note in ({}, [], 7, {"member": {"age": 7}, "plans": 1, "renewal": "1"})),
+    *(json.dumps(note).encode() for note in ({}, [], 7, {"member": {"age": 7}, "plans": 1, "run": "r", "renewal": 1})),
     *(
-        json.dumps({"member": {**WHOLE, **change}, "plans": 1, "renewal": "r-2"}).encode()
+        json.dumps({"member": {**WHOLE, **change}, "plans": 1, "run": "r", "renewal": 2}).encode()
         for change in (
             {"low_ms": float("nan")},
             {"low_ms": 1e300},
@@ -124,8 +124,8 @@ def test_a_note_that_cannot_be_read_counts_as_absent_is_named_and_its_lease_runs
 ):
     clock = Clock()
     group = GroupFolder(notes(), 10, clocks=clock.clocks, lease_s=LEASE_S)
-    group.join({"id": "me", "peers": ["other"]})
-    notes().write("other", {"member": WHOLE, "plans": 1, "renewal": "r-1"})
+    group.join({"id": "me", "peers": {"other": ["r", 1]}})
+    notes().write("other", {"member": WHOLE, "plans": 1, "run": "r", "renewal": 1})
     assert group.bound(1000, 5) == GroupBound(100, 110, "other")
     open_folder(location, config).within("join").write("other.json", data)
     for _ in range(2):
@@ -151,11 +151,11 @@ def test_a_query_that_ends_says_why_and_not_that_its_group_cannot_be_reached(tmp
     group.leave()
 
 
-def test_the_first_look_of_a_member_removes_notes_that_nobody_renewed_for_a_day(notes, location, config):
+def test_the_first_look_of_a_member_removes_notes_that_nobody_renewed_for_more_than_a_week(notes, location, config):
     notes().write("old", {"renewal": "1"})
     folder = open_folder(location, config).within("join")
-    tomorrow = folder.files()["old.json"].written_s + timedelta(days=1).total_seconds()
-    for now, left in ((tomorrow - 1, ["old.json"]), (tomorrow + 1, [])):
+    due_s = folder.files()["old.json"].written_s + timedelta(days=8).total_seconds()
+    for now, left in ((due_s - 1, ["old.json"]), (due_s + 1, [])):
         OtherMembers(notes(wall_clock=lambda now=now: now), LEASE_S, Clock()).look("me")
         assert list(folder.files()) == left
 

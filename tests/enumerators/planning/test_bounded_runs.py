@@ -20,7 +20,10 @@ class Producers(Clock):
     """A clock with which producers write: each a record a minute, of the time that it trails by.
 
     ends: when a producer stops, in seconds.
+    quiet_s: how much time has passed in which nobody writes.
     """
+
+    quiet_s = 0.0
 
     def __init__(self, ends=None, **trailing_s):
         super().__init__()
@@ -35,12 +38,18 @@ class Producers(Clock):
             self.logs.times[split] += [DAY_MS + (minute * MINUTE_S - trailing_s) * 1000 for minute in minutes]
         super().sleep(seconds)
 
+    def __call__(self):
+        return self.now + self.quiet_s
+
+    def wall(self):
+        return super().wall() + self.quiet_s
+
 
 class Stream:
     """One query that is run again and again, and what Spark drops of it if its delay is the drift."""
 
-    def __init__(self, clock, strategy=HOURLY):
-        self.clock, self.strategy = clock, strategy
+    def __init__(self, clock, strategy=HOURLY, lasting_s=0):
+        self.clock, self.strategy, self.lasting_s = clock, strategy, lasting_s
         self.spark, self.offset, self.delivered, self.dropped = SparkWatermark(), INITIAL_OFFSET, [], []
 
     def run(self, **settings):
@@ -57,6 +66,7 @@ class Stream:
             self.spark.deliver(batch)
             self.delivered += records
             self.offset = end
+            self.clock.quiet_s += self.lasting_s
         run.close()
 
 
@@ -80,15 +90,32 @@ def test_a_partition_that_trails_by_more_than_the_drift_loses_no_row_over_many_r
     assert len([split for split, _ in stream.delivered if split == "behind"]) >= 24 * 60 - 2 * every_s // MINUTE_S
 
 
-def test_a_partition_that_ended_is_idle_after_the_timeout_and_everything_is_read_in_the_same_run():
+@pytest.mark.parametrize("runs_s", [0, 5 * MINUTE_S])
+@pytest.mark.parametrize("idle_timeout", [timedelta(minutes=1), timedelta(seconds=1), timedelta(hours=3)])
+def test_what_producers_write_between_the_runs_is_not_late_whatever_the_idle_timeout(runs_s, idle_timeout):
+    clock = Producers(ahead=0, behind=3 * HOUR_S)
+    stream = Stream(clock, HOURLY.with_idleness(idle_timeout), lasting_s=runs_s)
+    for _ in range(24):
+        clock.sleep(HOUR_S)
+        begun = clock.now
+        stream.run()
+        assert clock.now == begun, "a run waits for a partition that gets nothing while it runs"
+    assert stream.dropped == []
+    assert len([split for split, _ in stream.delivered if split == "behind"]) == 24 * 60
+
+
+def test_a_partition_that_ended_holds_the_others_in_the_run_that_reads_it_and_is_idle_in_the_next():
     clock = Producers(ahead=0, ended=0, ends={"ended": HOUR_S})
-    clock.sleep(6 * HOUR_S)
-    expected, begun = all_records(clock.logs), clock.now
     stream = Stream(clock)
-    stream.run()
-    assert sorted(stream.delivered) == expected
-    assert clock.now - begun <= 65
-    assert stream.offset["idle"] == ["ended"]
+    clock.sleep(6 * HOUR_S)
+    begun, left = clock(), []
+    for idle in (None, ["ended"]):
+        stream.run()
+        left.append(len(all_records(clock.logs)) - len(stream.delivered))
+        assert stream.offset.get("idle") == idle
+        clock.quiet_s += MINUTE_S
+    assert clock() - begun == 2 * MINUTE_S, "a run waits for the idle timeout"
+    assert left == [4 * 60 + 1, 0]  # nothing is read at the bound
 
 
 def test_a_partition_that_stood_at_its_end_since_the_last_run_is_idle_at_once():
@@ -102,6 +129,34 @@ def test_a_partition_that_stood_at_its_end_since_the_last_run_is_idle_at_once():
     stream.run()
     assert sorted(stream.delivered) == expected
     assert clock.now == begun
+
+
+@pytest.mark.parametrize("jump_s", [2 * HOUR_S, -2 * HOUR_S, DAY_S])
+def test_a_driver_whose_clock_is_wrong_for_once_makes_no_partition_idle_too_early(jump_s):
+    clock = Producers(ahead=0)
+    behind = clock.logs.times["behind"] = [DAY_MS]
+    stream = Stream(clock, HOURLY.with_idleness(timedelta(minutes=150)))
+    for hour in range(1, 25):
+        clock.sleep(HOUR_S)
+        if hour % 3 == 0:  # this producer delivers every three hours
+            behind += [DAY_MS + minute * MINUTE_S * 1000 for minute in range(60 * hour - 179, 60 * hour + 1)]
+        clock.adjusted_s = jump_s if hour == 14 else 0.0
+        stream.run()
+    assert stream.dropped == []
+    assert sorted(stream.delivered) == all_records(clock.logs)
+
+
+def test_a_clock_that_was_ahead_frees_the_others_later_and_not_never():
+    clock = Producers(ahead=0, ended=0, ends={"ended": HOUR_S})
+    stream = Stream(clock, HOURLY.with_idleness(timedelta(minutes=150)))
+    idle_at = []
+    for hour in range(1, 9):
+        clock.sleep(HOUR_S)
+        clock.adjusted_s = 2 * HOUR_S if hour == 2 else 0.0
+        stream.run()
+        idle_at += [hour] if "idle" in stream.offset else []
+    assert idle_at == [5, 6, 7, 8]
+    assert sorted(stream.delivered) == all_records(clock.logs)
 
 
 def test_an_idle_timeout_that_is_longer_than_the_runs_ends_some_runs_later():

@@ -40,13 +40,10 @@ TIMES = st.lists(st.integers(0, 60), max_size=12).map(sorted)
     logs=st.dictionaries(st.sampled_from("abcd"), TIMES, min_size=2),
     drift=st.integers(1, 12),
     rows=st.sampled_from([None, None, 1, 3]),
-    bounded=st.booleans(),
 )
-def test_batches_keep_within_the_drift_of_watermarks_and_read_everything(logs, drift, rows, bounded):
+def test_batches_keep_within_the_drift_of_watermarks_and_read_everything(logs, drift, rows):
     clock, source = Clock(), Logs(**logs)
     run = coordinator(source, clock, watermarks=strategy(drift), drift_by_watermark=True)
-    if bounded:
-        run.bound_run()
     budget = UNLIMITED if rows is None else Budget(rows=rows)
     last, positions, records = INITIAL_OFFSET, dict.fromkeys(logs, 0), []
     for _ in range(200):
@@ -54,7 +51,7 @@ def test_batches_keep_within_the_drift_of_watermarks_and_read_everything(logs, d
         batch = read(run, last, offset)
         open_ms = {s: first_open(logs[s][:at]) for s, at in positions.items()}
         unread = {s for s in logs if positions[s] < len(logs[s])}
-        holding = unread if bounded else set(logs) - set(offset.get("idle", ()))
+        holding = set(logs) - set(offset.get("idle", ()))
         by_split = {s: [logs[s][at] for split, at in batch if split == s] for s in {split for split, _ in batch}}
         if batch:
             low_ms = min(open_ms[s] for s in holding)
@@ -71,7 +68,6 @@ def test_batches_keep_within_the_drift_of_watermarks_and_read_everything(logs, d
         if offset == last and not unread:
             break
         if offset == last:
-            assert not bounded
             clock.sleep(IDLE_S + 1)  # the splits that hold back the others have nothing to read
         last = offset
     assert sorted(records) == all_records(source)

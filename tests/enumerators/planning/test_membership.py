@@ -15,7 +15,7 @@ class Group:
     def __init__(self):
         self.told = []
 
-    def join(self, stored):
+    def join(self, stored, *, bounded):
         self.told.append(("join", stored))
 
     def tell(self, low_ms):
@@ -35,6 +35,6 @@ def test_a_member_holds_us_only_where_a_split_of_ours_is_paused_by_it():
 
 def test_a_batch_that_is_replayed_holds_the_others_at_what_may_be_unread():
     group = Group()
-    Membership(group, 10).stored({"id": "x"}, Progress({}, bound_ms=90))
-    Membership(group, 10).stored({"id": "x"}, Progress({}))
+    Membership(group, 10).stored({"id": "x"}, Progress({}, bound_ms=90), bounded=False)
+    Membership(group, 10).stored({"id": "x"}, Progress({}), bounded=False)
     assert group.told == [("join", {"id": "x"}), ("tell", 80), ("join", {"id": "x"}), ("tell", 0)]

@@ -1,0 +1,229 @@
+"""Members of a group that run every hour to the ends that they find, in the ways in which people schedule them."""
+
+import pytest
+
+from tests.enumerators.notes.group_members import LEASE_S, Member
+from tests.enumerators.planning.spark_watermark import SparkWatermark
+from tests.support.clocks import Clock
+from tests.support.logs import Logs
+from tidegate.enumerators.folders.local import LocalFolder
+from tidegate.enumerators.notes.application import application_notes
+from tidegate.enumerators.notes.folder import NoteFolder
+
+pytestmark = pytest.mark.usefixtures("own_temporary_folder")
+
+HOUR_MS, MINUTE_MS = 3_600_000, 60_000
+TRAILS_BY = 3 * HOUR_MS
+EPOCH_MS = 10 * HOUR_MS
+
+
+class Hourly:
+    """A group of which each member reads the rows of a topic; producers write between the runs.
+
+    location: the notes are in a folder that outlives the applications; False: each hour is a new application.
+    """
+
+    def __init__(self, tmp_path, *, location=True, trailing=(0, TRAILS_BY), lease_s=LEASE_S):
+        self.clock, self.trailing, self.hour, self.running = Clock(), [*trailing], 0, []
+        folder = LocalFolder(tmp_path / "group", "alignment location")
+        application = lambda: application_notes(f"app-{self.hour}").within("groups", "hourly")  # noqa: E731
+        notes = (lambda: NoteFolder(folder)) if location else application
+        self.members = [
+            Member(self.clock, Logs(a=[]), bounded=True, drift=HOUR_MS, notes=notes, lease_s=lease_s)
+            for _ in self.trailing
+        ]
+        self.spark, self.late, self.waited_s, self.begun = SparkWatermark(), [], 0.0, set()
+
+    def write(self, *members):
+        """Write an hour of rows, one a minute, to the topics of all members or of some."""
+        for member in members or self.members:
+            trails_by = self.trailing[self.members.index(member)]
+            begin = EPOCH_MS + self.hour * HOUR_MS - trails_by
+            member.logs.times["a"] += range(begin, begin + HOUR_MS, MINUTE_MS)
+
+    def pass_an_hour(self):
+        self.hour += 1
+        self.clock.sleep(3600 - self.waited_s)
+        self.waited_s = 0.0
+
+    def trigger(self, *members):
+        """Let Spark ask members for a batch, and read it; return whether there was one."""
+        before = self.clock.now
+        for member in members:
+            if member not in self.running:
+                if member in self.begun:
+                    member.start()
+                self.begun.add(member)
+                self.running.append(member)
+            self.take(member.plan())
+        for member in self.running:
+            member.group.renew()
+        self.clock.sleep(1.0)
+        self.waited_s += self.clock.now - before
+        return any(member.changed for member in members)
+
+    def take(self, times):
+        self.late += self.spark.dropped(times, HOUR_MS + MINUTE_MS)
+        self.spark.deliver({"all": times})
+
+    def end(self, *members):
+        for member in members:
+            member.stop()
+            self.running.remove(member)
+
+    def unread(self, number):
+        member = self.members[number]
+        return len(member.logs.times["a"]) - len(member.seen)
+
+
+def in_one_query(hourly, members):
+    while hourly.trigger(*members):
+        pass
+    hourly.end(*members)
+
+
+def one_after_the_other(hourly, members):
+    # The first one of all does not know yet that another will come, if alignmentMembers does not say so.
+    for member in members if hourly.hour else hourly.members[::-1]:
+        in_one_query(hourly, [member])
+
+
+def at_once(hourly, members):
+    going_on = [*members]
+    while going_on:
+        for member in [*going_on]:
+            if not hourly.trigger(member):
+                hourly.end(member)
+                going_on.remove(member)
+
+
+def both_ways(schedule):
+    def other_way_round(hourly, members):
+        schedule(hourly, members[::-1])
+
+    other_way_round.__name__ = f"{schedule.__name__}_the_slow_one_first"
+    return [schedule, other_way_round]
+
+
+SCHEDULES = [way for schedule in (in_one_query, one_after_the_other, at_once) for way in both_ways(schedule)]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_no_row_of_a_member_that_trails_by_more_than_the_drift_is_late_and_no_run_waits(tmp_path, schedule):
+    hourly = Hourly(tmp_path)
+    for hour in range(12):
+        hourly.write()
+        schedule(hourly, hourly.members)
+        assert hour == 1 or hourly.waited_s < LEASE_S / 2  # after the first hour, one may run in another order
+        hourly.pass_an_hour()
+    assert hourly.late == []
+    left = 60 * (TRAILS_BY + HOUR_MS) // HOUR_MS  # of the one that is ahead, what others may be behind of
+    assert hourly.unread(0) <= left + 60 * 2 * (schedule is not SCHEDULES[0])
+    assert hourly.unread(1) <= 60
+
+
+@pytest.mark.parametrize("schedule", [in_one_query, at_once])
+def test_the_same_where_each_hour_is_a_new_application_without_a_location(tmp_path, schedule):
+    hourly = Hourly(tmp_path, location=False)
+    for _ in range(8):
+        hourly.write()
+        schedule(hourly, hourly.members)
+        assert hourly.waited_s < LEASE_S / 2
+        hourly.pass_an_hour()
+    assert (hourly.late, hourly.unread(1)) == ([], 0)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_topic_that_gets_no_more_rows_frees_the_others_one_run_later(tmp_path, schedule):
+    hourly, unread = Hourly(tmp_path), []
+    for hour in range(10):
+        hourly.write(*hourly.members[: 1 if hour >= 5 else 2])
+        schedule(hourly, hourly.members)
+        unread.append(hourly.unread(0))
+        hourly.pass_an_hour()
+    assert unread[4] >= 120
+    assert unread[6:] == [0, 0, 0, 0]
+    assert hourly.late == []
+
+
+@pytest.mark.parametrize("location", [True, False])
+def test_a_member_that_is_no_longer_scheduled_frees_the_others_one_run_later(tmp_path, location):
+    hourly, unread, waited_s = Hourly(tmp_path, location=location), [], []
+    for hour in range(10):
+        hourly.write()
+        in_one_query(hourly, hourly.members[: 1 if hour >= 5 else 2])
+        unread.append(hourly.unread(0))
+        waited_s.append(hourly.waited_s)
+        hourly.pass_an_hour()
+    assert unread[5] >= 180
+    assert unread[6:] == [0, 0, 0, 0]
+    assert LEASE_S < waited_s[5] < 3 * LEASE_S  # it may come
+    assert max(waited_s[6:]) < LEASE_S / 2
+
+
+def test_a_member_that_is_scheduled_again_is_aligned_again(tmp_path):
+    hourly = Hourly(tmp_path)
+    for hour in range(16):
+        hourly.write()
+        in_one_query(hourly, hourly.members[: 1 if 4 <= hour < 8 else 2])
+        hourly.pass_an_hour()
+    assert hourly.unread(1) == 0
+    assert hourly.unread(0) >= 120
+    assert hourly.late  # while it was away, the other was free
+
+
+def test_a_lease_that_covers_the_schedule_of_a_member_holds_those_that_run_more_often(tmp_path):
+    hourly = Hourly(tmp_path, lease_s=2.5 * 3600)
+    ahead, behind = hourly.members
+    for hour in range(12):
+        hourly.write()
+        one_after_the_other(hourly, [ahead] if hour % 2 else [ahead, behind])
+        assert hourly.waited_s <= 3 * LEASE_S
+        hourly.pass_an_hour()
+    assert hourly.late == []
+
+
+@pytest.mark.parametrize("swapped", range(2, 6))
+def test_the_order_of_two_jobs_may_change_from_hour_to_hour(tmp_path, swapped):
+    hourly = Hourly(tmp_path)
+    for hour in range(8):
+        hourly.write()
+        one_after_the_other(hourly, hourly.members[:: -1 if hour == swapped else 1])
+        hourly.pass_an_hour()
+    assert hourly.late == []
+
+
+def test_a_copy_of_a_checkpoint_that_runs_between_the_runs_of_the_original_is_a_member_of_its_own(tmp_path, caplog):
+    hourly = Hourly(tmp_path)
+    for hour in range(12):
+        if hour == 4:  # a copy, of which the topic is ahead
+            original = hourly.members[1]
+            copied = Member(hourly.clock, Logs(a=[*original.logs.times["a"]]), bounded=True, drift=HOUR_MS)
+            copied.offset, copied.notes = original.offset, original.notes
+            hourly.members.append(copied)
+            hourly.begun.add(copied)
+            hourly.trailing.append(0)
+        hourly.write()
+        one_after_the_other(hourly, hourly.members)
+        hourly.pass_an_hour()
+    assert len({member.offset["group"]["id"] for member in hourly.members}) == 3
+    assert len([record for record in caplog.records if "a copy of the other's" in record.getMessage()]) == 1
+    assert hourly.unread(0) >= 120  # it is held by the slower one
+
+
+def test_a_run_that_stored_nothing_and_one_that_was_killed_go_on_as_the_same_member(tmp_path, caplog):
+    hourly = Hourly(tmp_path)
+    ids = set()
+    for hour in range(8):
+        if hour in (0, 1, 5):
+            hourly.write()
+        if hour in (2, 6):
+            for member in hourly.members:
+                member.start()
+                member.make_plan()
+                member.die()
+        in_one_query(hourly, hourly.members)
+        hourly.pass_an_hour()
+        ids |= {member.offset["group"]["id"] for member in hourly.members}
+    assert len(ids) == 2
+    assert "a copy of the other's" not in caplog.text
