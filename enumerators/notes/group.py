@@ -25,7 +25,7 @@ from tidegate.alignment.group import GroupBound, Member, group_bound
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import NoteFolder
-from tidegate.enumerators.notes.others import Heard, OtherMembers
+from tidegate.enumerators.notes.others import NOTE_LAYOUT, Heard, OtherMembers
 from tidegate.errors import ConnectorError, TidegateError
 
 _LOG = logging.getLogger("tidegate.planner")
@@ -153,7 +153,13 @@ class GroupFolder:
                 self._share_no_name()
                 asked_at, self._renewals = self._clock(), self._renewals + 1
                 shown = {} if self._progress is None else {"progress": self._progress}
-                about = {"member": asdict(self._me), "plans": self._plans, "run": self._run, "after": self._after}
+                about = {
+                    "v": NOTE_LAYOUT,
+                    "member": asdict(self._me),
+                    "plans": self._plans,
+                    "run": self._run,
+                    "after": self._after,
+                }
                 self._notes.write(self._me.id, {**about, "renewal": self._renewals, "done": self._is_done, **shown})
                 self._renewed_at = asked_at
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 from typing_extensions import Self
@@ -36,9 +36,13 @@ class _MemberNote(_Strict):
     reads: Annotated[str, Field(max_length=10_000)]
 
 
+NOTE_LAYOUT = 2
+
+
 class _Note(_Strict):
     """The note of a member.
 
+    v: the number of this layout, which goes up with every change.
     member: the member itself.
     plans: the number of its plans in this run.
     run: the name of its run.
@@ -48,6 +52,7 @@ class _Note(_Strict):
     progress: that of its last plan, for display.
     """
 
+    v: Literal[2]
     member: _MemberNote
     plans: int
     run: _Name

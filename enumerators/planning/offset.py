@@ -1,6 +1,6 @@
 """The offset JSON: the state of a source in Spark's checkpoint.
 
-    {"v": 1,                         version of this layout
+    {"v": 3,                         the number of this layout
      "source": "kafka",              the connector that wrote it
      "positions": {"orders-0": 17},  per split the next unread position
      "starts": {"orders-0": 3},      only in the offset where a split first appears, or begins again
@@ -29,13 +29,16 @@
 An offset of up to 100 splits is readable.  In an offset of more, ``enumerators/planning/packed.py`` packs the parts
 that grow with the splits:
 
-    {"v": 2,                         the layout of packed parts
+    {"v": 3,
      "source": "kafka",              and so on: bound, watermark, ended, hollowBy, waits, badRecords and horizon stay
      "packed": "eJyrVkrMT8pKTS..."}  "splits" and their "positions", and all other keys; instead of "starts" the
                                     splits that are "new", and the distance that each is "read"
 
 Keys without a value are left out and the order of keys is fixed, because for Spark an offset is
-new whenever its text is.  The first offset of a query is ``{"v": 1}`` and nothing else.
+new whenever its text is.  The first offset of a query is ``{"v": 3}`` and nothing else.
+
+Whatever changes in these keys, in the group, in the generators or in the snapshot of an enumerator of ours raises
+``LAYOUT``: a query never continues from what it would misread.
 
 ``Offset`` alone knows these keys.  Only the conformance kit reads them by itself, because it judges them.
 """
@@ -54,14 +57,14 @@ from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.packed import pack, pack_names, unpack, unpack_names
 from tidegate.errors import CheckpointError
 
-_VERSION, _PACKED_VERSION = 1, 2
+LAYOUT = 3
 _MOST_READABLE = 100  # splits
 _SMALL = frozenset({"v", "source", "bound", "watermark", "ended", "hollowBy", "waits", "badRecords", "horizon"})
 _GROWING = frozenset({"idle", "quiet", "late", "removed", "group", "hollow", "generators", "addOns", "enumerator"})
 _NAMES = ("idle", "late", "removed")
 _KEYS = _SMALL | _GROWING | {"positions", "starts", "packed"}
 _PACKED_KEYS = _GROWING | {"splits", "positions", "new", "read"}
-INITIAL_OFFSET: Json = {"v": _VERSION}
+INITIAL_OFFSET: Json = {"v": LAYOUT}
 
 
 class Hollow(NamedTuple):
@@ -132,7 +135,7 @@ class Offset:
         progress = self.progress
         is_packed = len(progress.positions) > _MOST_READABLE
         offset = {
-            "v": _PACKED_VERSION if is_packed else _VERSION,
+            "v": LAYOUT,
             "source": self.source,
             **(
                 {}
@@ -206,12 +209,8 @@ class Offset:
         version = offset.get("v") if isinstance(offset, Mapping) else None  # of Spark's rate source it is a number
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             raise CheckpointError(_not_ours(offset))
-        if version > _PACKED_VERSION:
-            raise CheckpointError(
-                f"the checkpoint was written by a newer tidegate (layout {version}, this one reads up to "
-                f"{_PACKED_VERSION}); "
-                "upgrade tidegate, or start with a new checkpoint"
-            )
+        if version != LAYOUT:
+            raise CheckpointError(_another_layout(version))
         _check_known(offset, _KEYS)
         if offset == INITIAL_OFFSET:
             return cls()
@@ -221,7 +220,7 @@ class Offset:
                 "start with a new checkpoint"
             )
         try:
-            return cls._parsed(_unpacked(offset) if version == _PACKED_VERSION else offset)
+            return cls._parsed(_unpacked(offset) if "packed" in offset else offset)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(f"the checkpoint holds a broken offset: {_short(offset)}") from error
 
@@ -289,6 +288,18 @@ def _not_ours(offset: Any) -> str:
     if built_in_offset(offset) is None:
         return sentence
     return f"{sentence}, but of Spark's built-in Kafka source; `tidegate migrate` makes a checkpoint that goes on there"
+
+
+def _another_layout(number: int) -> str:
+    if number < LAYOUT:
+        return (
+            f"the checkpoint is of an older version of tidegate, which this one does not read (layout {number}, and "
+            f"this one reads {LAYOUT}); go on with that version, or start with a new checkpoint"
+        )
+    return (
+        f"the checkpoint was written by a newer tidegate (layout {number}, and this one reads {LAYOUT}); upgrade "
+        "tidegate, or start with a new checkpoint"
+    )
 
 
 def _check_known(part: Mapping[str, Any], keys: Collection[str]) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from tests.jobs.checkpoints import log_batch
 from tidegate.enumerators.folders.local import LocalFolder
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import CheckpointError
 from tidegate.jobs.spark_checkpoint import BatchLogs
 
@@ -15,7 +16,7 @@ def of(folder, source="s3"):
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_source_is_found_among_the_others_of_its_query_batch_by_batch(tmp_path, version):
-    log = {"source": "s3", "version": version, "others": ["-", "17", '{"orders":{"0":3}}', json.dumps({"v": 1})]}
+    log = {"source": "s3", "version": version, "others": ["-", "17", '{"orders":{"0":3}}', json.dumps(INITIAL_OFFSET)]}
     for number in (9, 10, 11):
         log_batch(tmp_path, number, {"a": number}, state={"n": number}, committed=number < 11, **log)
     assert [(batch.number, batch.end.progress.positions, batch.is_committed) for batch in of(tmp_path)] == [

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from datetime import datetime, timezone
 
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.sources.progress.plan import PlanFacts
 from tidegate.sources.progress.query import QueryProgress
 
@@ -46,7 +47,7 @@ def report(**fields):
 
 def offset(position, **fields):
     """Return an offset of a Kafka source with one split."""
-    return {"v": 1, "source": "kafka", "positions": {"orders-0": position}, **fields}
+    return {**INITIAL_OFFSET, "source": "kafka", "positions": {"orders-0": position}, **fields}
 
 
 def source(said, *, moves=True, rows=100):

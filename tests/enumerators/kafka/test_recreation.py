@@ -147,7 +147,7 @@ def test_without_fail_on_data_loss_all_of_the_new_topic_is_read_and_the_others_g
 def taken_over(topic, position, planned_ms):
     """Return the offset that `tidegate migrate` makes of one of Spark's built-in source."""
     return {
-        "v": 1,
+        **INITIAL_OFFSET,
         "source": "kafka",
         "positions": {f"{topic}-0": position},
         "enumerator": {"taken_over_ms": planned_ms},

@@ -125,7 +125,7 @@ def test_a_group_that_is_set_on_a_checkpoint_without_one_is_joined():
 @pytest.mark.parametrize("bounded", [False, True])
 def test_a_member_whose_next_record_is_late_keeps_within_the_drift_with_others_there_or_not(bounded):
     clock, logs = Clock(), Logs(a=[1000], b=[7, *range(1001, 50_000, 1000)])
-    offset = {"v": 1, "source": "memory", "positions": {"a": 1, "b": 0}, "watermark": 999, "idle": ["a"]}
+    offset = {**INITIAL_OFFSET, "source": "memory", "positions": {"a": 1, "b": 0}, "watermark": 999, "idle": ["a"]}
     late = Member(clock, logs, expected=2, offset=offset, bounded=bounded)
     for _ in range(2):  # the other is not there yet
         assert late.plan() == []
@@ -136,7 +136,7 @@ def test_a_member_whose_next_record_is_late_keeps_within_the_drift_with_others_t
 
 def test_after_a_restart_a_split_that_catches_up_holds_the_others_before_the_first_plan():
     clock, logs = Clock(), Logs(a=[1000], b=[7, 20, 40])
-    offset = {"v": 1, "source": "memory", "positions": {"a": 1}, "bound": 1001, "watermark": 999}
+    offset = {**INITIAL_OFFSET, "source": "memory", "positions": {"a": 1}, "bound": 1001, "watermark": 999}
     behind = Member(clock, logs, offset=offset, late_splits="catch-up")
     other = Member(clock, Logs(a=[500]))
     assert rounds(clock, [behind, other], 1) == {0: [7], 1: []}

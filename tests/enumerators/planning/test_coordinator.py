@@ -86,7 +86,7 @@ def test_a_duration_that_python_cannot_hold_becomes_its_limit():
     logs.latest = lambda ends, horizon: {split: end - 1 for split, end in ends.items()}
     logs.overshoot_ms = lambda ranges, bound_ms: 2**63 - 1
     run = coordinator(logs, clock, watermarks=DRIFT_10)
-    start = {"v": 1, "source": "memory", "positions": {"a": 2**61, "b": 0}}
+    start = {**INITIAL_OFFSET, "source": "memory", "positions": {"a": 2**61, "b": 0}}
     run.latest_offset(start)
     clock.sleep(50)
     logs.begins = {"a": 1}
@@ -105,7 +105,7 @@ def test_a_snapshot_is_given_back_to_the_next_run():
 
 def test_an_offset_of_another_source_is_refused():
     with pytest.raises(CheckpointError, match="belongs to the source 'other'"):
-        coordinator(Logs()).latest_offset({"v": 1, "source": "other", "positions": {}})
+        coordinator(Logs()).latest_offset({**INITIAL_OFFSET, "source": "other", "positions": {}})
 
 
 def test_a_batch_query_reads_from_the_starts_to_the_stops():

@@ -120,7 +120,7 @@ def test_records_that_are_deleted_while_a_plan_is_made_are_skipped_without_fail_
 
 def test_records_that_are_deleted_while_a_plan_is_made_end_the_query():
     logs = TrimmedMeanwhile(a=[1, 2, 3])
-    start = {"v": 1, "source": "memory", "positions": {"a": 0}}
+    start = {**INITIAL_OFFSET, "source": "memory", "positions": {"a": 0}}
     with pytest.raises(DataLossError, match="positions 0 to 1 of split 'a' are gone"):
         coordinator(logs).latest_offset(start)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tidegate.alignment.plan import Progress
 from tidegate.enumerators.planning import offset as offset_module
-from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Hollow, Offset
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET, LAYOUT, Hollow, Offset
 from tidegate.enumerators.planning.packed import pack
 from tidegate.errors import CheckpointError
 
@@ -68,21 +68,8 @@ def test_the_offset_of_ten_thousand_partitions_has_less_than_120_kib(topics, is_
 
 
 def test_the_initial_offset_says_nothing_and_is_of_any_source():
-    assert Offset().to_json() == INITIAL_OFFSET == {"v": 1}
+    assert Offset().to_json() == INITIAL_OFFSET == {"v": LAYOUT}
     assert Offset.from_json(INITIAL_OFFSET, "anything") == Offset.recognized(INITIAL_OFFSET) == Offset()
-
-
-OF_0_1 = """
-{"v":1,"source":"kafka","positions":{"orders-0":5,"orders-1":5,"orders-2":5,"orders-3":9},"starts":{"orders-0":0},"bound":1700000000000,
-"watermark":1699999999999,"idle":["orders-1"],"late":["orders-2"],"removed":["orders-3"],
-"hollow":{"orders-0":2},"hollowBy":"9f3a01c2","waits":1,"generators":{"a":1},"group":{"b":2},"enumerator":{"c":3}}
-"""
-
-
-def test_an_offset_of_version_0_1_is_read_and_written_as_it_was():
-    offset = json.loads(OF_0_1)
-    assert Offset.from_json(offset, "kafka").to_json() == offset
-    assert Offset.from_json(offset).progress.positions == {"orders-0": 5, "orders-1": 5, "orders-2": 5, "orders-3": 9}
 
 
 @pytest.mark.parametrize(
@@ -103,8 +90,9 @@ def deflated(content):
 @pytest.mark.parametrize(
     ("offset", "sentence"),
     [
-        (written(v=3), "written by a newer tidegate"),
-        (written(v=2), "broken offset"),
+        (written(v=LAYOUT + 1), "written by a newer tidegate"),
+        (written(v=LAYOUT - 1), "of an older version of tidegate, which this one does not read"),
+        ({"v": 1}, "of an older version of tidegate, which this one does not read"),
         (written(101, packed="eJw"), "broken offset"),
         (written(101, packed=deflated(b"[]")), "broken offset"),
         (written(101, packed=pack({"splits": [["a", [0, 1]]], "positions": [1], "read": [0, 0]})), "broken offset"),

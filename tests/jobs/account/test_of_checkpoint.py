@@ -8,6 +8,7 @@ import pytest
 from tests.jobs.checkpoints import log_batch
 from tests.support.progresses import PROVEN, offset, progress, report, source, typed
 from tidegate.enumerators.folders.local import LocalFolder
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import OptionError
 from tidegate.jobs.account import of_checkpoint
 from tidegate.jobs.account.account import Figure
@@ -101,7 +102,7 @@ def told(number, rows=100, said=None, *, others=0, begin=None, watermark=1_000, 
     others: how many sources are not tidegate's.
     is_last: whether they come before tidegate's, as in the log.
     """
-    begin = begin or (after(number - 1) if number else {"v": 1})
+    begin = begin or (after(number - 1) if number else dict(INITIAL_OFFSET))
     ours = source(report(**said or {}), rows=rows) | {"startOffset": begin, "endOffset": after(number, watermark)}
     sources = [ours, *[{"startOffset": 1, "endOffset": 2, "latestOffset": None, "numInputRows": 5}] * others]
     state = {"numRowsTotal": 4, "numRowsDroppedByWatermark": 0}
