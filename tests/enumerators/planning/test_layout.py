@@ -66,7 +66,7 @@ def full_offset(splits):
         hollow=Hollow({"orders-2": 1}, "9f3a01c2"),
         generators={"by": "Marks", "splits": {"orders-0": said}, "unseen": {"orders-0": 6}},
         bad_records=2,
-        windows={"assigner": "TumblingEventTimeWindows(size=5000)"},
+        add_ons={"windows": {"assigner": "TumblingEventTimeWindows(size=5000)"}},
         quiet=Quiet({"orders-1": 1_700_000_000_000}, 1_700_000_000_500, 19),
         horizon_ms=1_700_000_100_000,
     )
