@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as kinds
 
@@ -124,6 +126,28 @@ def batch_of(columns: Sequence[pa.Array], schema: pa.Schema, rows: int) -> pa.Re
     if not columns:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+NO_VALUES = (BadRecordError, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError)
+"""What is raised for values of which one does not fit its type."""
+
+
+def by_halves(
+    make: Callable[[Any], pa.Array], values: Any, good: npt.NDArray[np.bool_], kind: pa.DataType
+) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+    """Return ``make(values)``, of the type ``kind``, and which values are in it; others are null.
+
+    values: a sequence, or an array of Arrow; ``good`` says which of them may be in the result at all.
+    make: raises one of NO_VALUES if a value does not fit.  Halves are tried until such values are alone.
+    """
+    try:
+        return make(values), good
+    except NO_VALUES:
+        if len(values) == 1:
+            return pa.nulls(1, kind), np.zeros(1, np.bool_)
+    half = len(values) // 2
+    parts = [by_halves(make, values[part], good[part], kind) for part in (slice(half), slice(half, None))]
+    return pa.concat_arrays([array for array, _ in parts]), np.concatenate([fits for _, fits in parts])
 
 
 def surely_fits(given: pa.DataType, wanted: pa.DataType) -> bool:

@@ -19,9 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from tidegate.errors import BadRecordError, CorruptDataError, OptionError, TidegateError
+from tidegate.errors import CorruptDataError, OptionError, TidegateError
 from tidegate.readers.arrow import compute as pc
-from tidegate.readers.arrow.conform import conform, spark_schema
+from tidegate.readers.arrow.conform import by_halves, conform, spark_schema
 from tidegate.readers.registry.client import LONG_IDS, RegisteredSchema, RegistryConfig, registry_of
 from tidegate.readers.registry.wire import VALUE_SCHEMA_ID, SchemaId, framed, last_header
 
@@ -73,32 +73,39 @@ class RegistryColumn:
     def decoded(self, values: pa.Array, headers: pa.Array | None = None) -> pa.Array:
         """Return the decoded values; a null stays null.
 
-        headers: those of the same records, if an id may be in a header.
-
-        Raises CorruptDataError, see ``mode``; also raises the errors of ``SchemaRegistry.schema``.
+        Raises CorruptDataError, see ``mode``; also raises what ``judged`` raises.
         """
-        parts, places = [pa.nulls(1, self.kind)], np.zeros(len(values), np.int64)
-        decoded = 1
-        for group in _groups(self.form, values, headers):
-            parts.append(self._part(group))
-            places[group.rows] = np.arange(decoded, decoded + len(group.rows))
-            decoded += len(group.rows)
-        return pa.concat_arrays(parts).take(pa.array(places))
-
-    def _part(self, group: _Group) -> pa.Array:
-        found = self._decoder(group)
-        if isinstance(found, str):
-            return self._refused(found, len(group.rows))
-        array, good = found.decode(group.payloads)
-        array, fits = _conformed(array, self.kind)
-        if not (good & fits).all() and self.mode == "FAILFAST":
-            self._refused(f"does not fit its schema {group.schema}", 1)
+        array, problems = self.judged(values, headers)
+        if problems and self.mode == "FAILFAST":
+            raise CorruptDataError(f"a value {problems[min(problems)]}; set mode to PERMISSIVE for null")
         return array
 
-    def _refused(self, why: str, rows: int) -> pa.Array:
-        if self.mode == "FAILFAST":
-            raise CorruptDataError(f"a value {why}; set mode to PERMISSIVE for null")
-        return pa.nulls(rows, self.kind)
+    def judged(self, values: pa.Array, headers: pa.Array | None = None) -> tuple[pa.Array, Mapping[int, str]]:
+        """Return the decoded values, and by row why a value cannot be decoded and is null, as a clause after "a value".
+
+        headers: those of the same records, if an id may be in a header.
+
+        Raises the errors of ``SchemaRegistry.schema``.
+        """
+        parts, places = [pa.nulls(1, self.kind)], np.zeros(len(values), np.int64)
+        problems: dict[int, str] = {}
+        decoded = 1
+        for group in _groups(self.form, values, headers):
+            found = self._decoder(group)
+            if isinstance(found, str):
+                problems.update(dict.fromkeys(group.rows, found))
+                continue
+            array, good = by_halves(self._conformed, *found.decode(group.payloads), self.kind)
+            bad = np.array(group.rows)[~good].tolist()
+            problems.update(dict.fromkeys(bad, f"does not fit its schema {group.schema}"))
+            parts.append(array)
+            places[group.rows] = np.arange(decoded, decoded + len(group.rows))
+            decoded += len(group.rows)
+        return pa.concat_arrays(parts).take(pa.array(places)), problems
+
+    def _conformed(self, array: pa.Array) -> pa.Array:
+        """Return values as Spark's type.  Raises BadRecordError for a time that is beyond its range."""
+        return conform(pa.record_batch([array], ["value"]), pa.schema([("value", self.kind)])).column(0)
 
     def _decoder(self, group: _Group) -> Decoder | str:
         """Return what decodes values of one schema, or why there is none."""
@@ -222,19 +229,6 @@ def _groups(form: Form, values: pa.Array, headers: pa.Array | None) -> list[_Gro
         group.rows.append(row)
         group.payloads.append(payload)
     return [*groups.values()]
-
-
-def _conformed(array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-    """Return values as Spark's type, and which of them it holds: not a time that is beyond its range."""
-    try:
-        batch = conform(pa.record_batch([array], ["value"]), pa.schema([("value", kind)]))
-        return batch.column(0), np.ones(len(array), np.bool_)
-    except (BadRecordError, CorruptDataError):
-        if len(array) == 1:
-            return pa.nulls(1, kind), np.zeros(1, np.bool_)
-    half = len(array) // 2
-    parts = [_conformed(part, kind) for part in (array.slice(0, half), array.slice(half))]
-    return pa.concat_arrays([part for part, _ in parts]), np.concatenate([fits for _, fits in parts])
 
 
 def fields_at(

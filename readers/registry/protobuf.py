@@ -30,7 +30,7 @@ from tidegate.errors import (
     TidegateError,
     did_you_mean,
 )
-from tidegate.readers.avro.records import whole_or_halves
+from tidegate.readers.arrow.conform import by_halves
 from tidegate.readers.registry.client import RegisteredSchema
 
 MOST_S = 120  # for the compiler
@@ -124,7 +124,7 @@ class ProtobufValues:
         """Return values, each from its own bytes, and which of these bytes are one; what is not is null."""
         rows = [*map(self._decoded, values)]
         good = np.array([row is not None for row in rows], np.bool_)
-        return whole_or_halves(lambda given: pa.array(given, self.kind), rows, self.kind, good)
+        return by_halves(lambda given: pa.array(given, self.kind), rows, good, self.kind)
 
     def _decoded(self, value: bytes) -> dict[str, Any] | None:
         from google.protobuf.message import DecodeError

@@ -72,7 +72,8 @@ class Schemas:
             branches = [self.successor(branch) for branch in schema if self._random.random() < 0.9]
             return self._union(self._random.sample(branches, len(branches))) if branches else "int"
         if isinstance(schema, str):
-            return self._random.choice([schema, schema, self._random.choice(PRIMITIVES)])
+            several = self._union(self._random.sample(PRIMITIVES, 4))
+            return self._random.choice([schema, schema, self._random.choice(PRIMITIVES), several])
         if schema["type"] == "record":
             fields = [self._next_field(field) for field in schema["fields"] if self._random.random() < 0.9]
             fields += [{"name": "added", "type": "int", "default": 7}] * self._random.randrange(2)
@@ -188,7 +189,7 @@ def without_tags_of_numbers(value: object) -> object:
     return {key: without_tags_of_numbers(item) for key, item in value.items()}
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32))
 def test_a_value_is_what_java_s_library_reads(jvm, seed):
     schemas = Schemas(Random(seed))
