@@ -20,7 +20,7 @@ class NoAnswerError(Exception):
 
 
 class Answer(NamedTuple):
-    """What a server answered; a redirect is an answer, too, and is not followed."""
+    """What a server answered; a redirect is also an answer, and is not followed."""
 
     status: int
     content: bytes

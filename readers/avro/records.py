@@ -51,7 +51,7 @@ class AvroValues:
             # Without a reader's schema fastavro takes three quarters of the time.
             self._reader = None if resolved.reader == resolved.writer else parsed(_whole(resolved.reader))
         except NO_SCHEMA:
-            raise CorruptDataError("its schema is no Avro schema") from None
+            raise CorruptDataError("its schema is not a valid Avro schema") from None
         self.kind = resolved.kind
 
     def read(self, stream: io.BytesIO) -> Any:
@@ -98,11 +98,12 @@ class AvroRecords:
         self._decoders: dict[frozenset[str], AvroValues] = {}
         try:
             columns = self._schema.columns.items()
-            kinds = [(name, pa.null() if isinstance(kind, TidegateError) else kind) for name, kind in columns]
-            self.fields = [pa.field(name, kind) for name, kind in kinds if _is_unicode(name)]
+            self.fields = [
+                pa.field(name, pa.null() if isinstance(kind, TidegateError) else kind) for name, kind in columns
+            ]
             self._is_record = self._schema.row is not None
         except NO_SCHEMA:
-            raise CorruptDataError("its schema is no Avro schema") from None
+            raise CorruptDataError("its schema is not a valid Avro schema") from None
         if not self._is_record:
             kind = self._schema.kind
             if not pa.types.is_struct(kind):
@@ -111,19 +112,15 @@ class AvroRecords:
 
     @property
     def kind(self) -> pa.StructType:
-        """The type of a record with all its fields; raises what ``kind_of`` raises."""
-        return self.kind_of([field.name for field in self.fields])
+        """The type of a record with all its fields.
 
-    def kind_of(self, names: Collection[str]) -> pa.StructType:
-        """Return the type of a record with these of its fields.
-
-        Raises OptionError, which names the field, for a type that Spark cannot hold, and CorruptDataError for one that
-        is none.
+        Raises OptionError, which names the field, for a type that Spark cannot hold, and CorruptDataError for what is
+        no type.
         """
-        for name in names:
-            if isinstance(problem := self._schema.columns.get(name), TidegateError):
-                raise problem
-        return pa.struct([field for field in self.fields if field.name in names])
+        for kind in self._schema.columns.values():
+            if isinstance(kind, TidegateError):
+                raise kind
+        return pa.struct(self.fields)
 
     def batches(self, blocks: Iterable[AvroBlock], names: Collection[str]) -> Iterator[pa.RecordBatch]:
         """Yield the records of blocks, in order, with these of their fields.
@@ -155,18 +152,10 @@ class AvroRecords:
         try:
             batch = pa.RecordBatch.from_struct_array(values.array(rows))
         except NO_VALUES:
-            raise CorruptDataError(f"a value before byte {last.end} is none of its type") from None
+            raise CorruptDataError(f"a value before byte {last.end} does not fit its type") from None
         except MemoryError:
             raise _out_of_memory(last) from None
         return batch if self._is_record else batch.select([name for name in batch.schema.names if name in names])
-
-
-def _is_unicode(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _rows(block: AvroBlock, values: AvroValues) -> Iterator[tuple[Any, int]]:

@@ -56,7 +56,7 @@ class AvroSchema(NamedTypes):
 
     @cached_property
     def columns(self) -> Mapping[str, pa.DataType | TidegateError]:
-        """The fields of ``row`` with their types; with an error if Spark cannot hold a type, or if it is none."""
+        """The fields of ``row`` with their types; with an error if Spark cannot hold a type, or if it is not a type."""
         if self.row is None:
             return {}
         found: dict[str, pa.DataType | TidegateError] = {}
@@ -70,7 +70,7 @@ class AvroSchema(NamedTypes):
             except TidegateError as problem:
                 found[name] = problem
             except NO_SCHEMA:
-                found[name] = CorruptDataError(f"the type of the field {name!r} is none of Avro")
+                found[name] = CorruptDataError(f"the type of the field {name!r} is not one of Avro's")
         return found
 
     @property
@@ -86,7 +86,7 @@ class AvroSchema(NamedTypes):
         try:
             return Resolution(self, self).of(self.root, self.root, "").kind
         except NO_SCHEMA:
-            raise CorruptDataError("its schema is no Avro schema") from None
+            raise CorruptDataError("its schema is not a valid Avro schema") from None
 
 
 class Resolved(NamedTuple):
@@ -120,7 +120,7 @@ class Resolution:
         """Resolve a type; the path is the reader's column, for errors.
 
         Raises CorruptDataError if the types do not match, OptionError for a type that Spark cannot hold, and one of
-        NO_SCHEMA for what is none.
+        NO_SCHEMA for what is not a type.
         """
         if next(self._left, None) is None:
             raise CorruptDataError(f"its schema has more than {MOST_TYPES} types")

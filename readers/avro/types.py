@@ -54,7 +54,7 @@ class NamedTypes:
 
     schema, references: JSON values.  The schema may use the names that its references define.
 
-    Raises CorruptDataError if it is no Avro schema, as far as can be seen without a look at each type.
+    Raises CorruptDataError if it is not a valid Avro schema, as far as that shows without each type.
     """
 
     def __init__(self, schema: Any, references: Iterable[Any] = ()) -> None:
@@ -64,10 +64,10 @@ class NamedTypes:
                 self._define(part)
             self.root = self.type_of(schema, "")
         except NO_SCHEMA:
-            raise CorruptDataError("its schema is no Avro schema") from None
+            raise CorruptDataError("its schema is not a valid Avro schema") from None
 
     def type_of(self, schema: Any, namespace: str) -> AvroType:
-        """Return the type that a JSON value stands for, in a namespace.  Raises one of NO_SCHEMA if it is none."""
+        """Return the type that a JSON value stands for, in a namespace.  Raises one of NO_SCHEMA if there is none."""
         if isinstance(schema, list):
             return AvroType("union", schema, namespace)
         kind = schema if isinstance(schema, str) else schema["type"]
@@ -107,7 +107,7 @@ class NamedTypes:
 
 
 def digits_of(schema: Mapping[str, Any], path: str) -> dict[str, Any] | None:
-    """Return the attributes of a decimal; None: the type is no decimal, or no valid one (LogicalTypes.Decimal)."""
+    """Return the attributes of a decimal; None: the type is not a valid decimal (LogicalTypes.Decimal)."""
     precision, scale = schema.get("precision", 0), schema.get("scale", 0)
     if schema.get("logicalType") != "decimal" or not 0 <= scale <= precision or precision < 1:
         return None

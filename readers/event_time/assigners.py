@@ -230,7 +230,7 @@ class JsonTimestamp(UnitAssigner):
 
 def _field(value: bytes | None, tokens: Sequence[str]) -> object:
     try:
-        node = orjson.loads(without_id(value))  # type: ignore[arg-type]  # None raises JSONDecodeError, too
+        node = orjson.loads(without_id(value))  # type: ignore[arg-type]  # None also raises JSONDecodeError
     except orjson.JSONDecodeError:
         return None
     for token in tokens:

@@ -244,7 +244,7 @@ class _Asking:
             elif isinstance(content, dict) and isinstance(content.get("schema"), str):
                 return content
             else:
-                raise self._refused(f"something that is no {'JSON' if content is None else 'schema'}")
+                raise self._refused(f"something that is not {'JSON' if content is None else 'a schema'}")
 
     def _refused(self, what: str) -> ConnectorError:
         return ConnectorError(f"cannot {self._deadline.operation}: it answers with {what}")

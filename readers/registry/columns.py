@@ -199,7 +199,7 @@ def _avro_schema(schema: RegisteredSchema) -> AvroSchema:
     try:
         return AvroSchema(json.loads(schema.text), [json.loads(text) for _, text in schema.references])
     except (ValueError, RecursionError):
-        raise CorruptDataError("its schema is no Avro schema") from None
+        raise CorruptDataError("its schema is not a valid Avro schema") from None
 
 
 @lru_cache(maxsize=_MOST_DECODERS)

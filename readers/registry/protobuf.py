@@ -173,7 +173,7 @@ def _compiled(text: str, references: Mapping[str, str]) -> Any:
             pool.Add(file)
         return pool.FindFileByName(_ROOT)
     except (DecodeError, KeyError, TypeError, ValueError):
-        raise CorruptDataError("its schema is no Protobuf schema") from None
+        raise CorruptDataError("its schema is not a valid Protobuf schema") from None
 
 
 def _descriptors(text: str, references: Mapping[str, str]) -> bytes:

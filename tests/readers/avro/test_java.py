@@ -146,7 +146,7 @@ def here(writer: object, reader: object, payload: bytes) -> object:
     try:
         values = AvroValues(AvroSchema(writer), AvroSchema(reader))
     except CorruptDataError as problem:
-        return str(problem) if "is no Avro schema" in str(problem) else REFUSED
+        return str(problem) if "is not a valid Avro schema" in str(problem) else REFUSED
     array, good = values.decode([payload])
     assert array.type == AvroSchema(reader).kind
     return as_json(array.to_pylist()[0], reader) if good[0] else REFUSED

@@ -228,5 +228,5 @@ def test_a_list_that_claims_more_items_than_there_are_bytes_is_refused_at_once()
     "schema", ['"long"', {"type": "record"}, {"type": "record", "name": 7, "fields": []}, 7, {"type": "Order"}]
 )
 def test_what_is_no_schema_is_refused(schema):
-    with pytest.raises(CorruptDataError, match=r"^its schema is no Avro schema$"):
+    with pytest.raises(CorruptDataError, match=r"^its schema is not a valid Avro schema$"):
         AvroSchema(schema)

@@ -129,12 +129,12 @@ def _with_schema_text(schema: bytes, codec: str = "null") -> bytes:
     [
         (b'{"a": 1}\n', "it does not begin as Avro does"),
         (_with_header("long"), "it holds values of the type int64, not records"),
-        (_with_header("nothing"), "its schema is no Avro schema"),
+        (_with_header("nothing"), "its schema is not a valid Avro schema"),
         (_with_schema_text(b"nothing"), "its header has no schema"),
         (b"Obj\x01\x02" + varint(2**46), "it ends within its header, or that is broken"),
         (b"Obj\x01\x02" + varint(2**64 - 2), "it ends within its header, or that is broken"),
         (_with_schema_text(b"[" * 100_000), "the schema in its header is nested too deeply"),
-        (_with_header({"type": "record", "name": "r", "fields": 5}), "its schema is no Avro schema"),
+        (_with_header({"type": "record", "name": "r", "fields": 5}), "its schema is not a valid Avro schema"),
         (
             _with_header({"type": "record", "name": "r", "fields": []}, "lzo"),
             "its codec is 'lzo'; readable are null, deflate",

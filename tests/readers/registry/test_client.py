@@ -72,16 +72,16 @@ def test_a_login_is_sent_and_without_it_the_refusal_is_reported(guarded, login, 
         (b'{"schema": "\xff"}', "JSON"),
         (b'{"schema": ' + b"[" * 100_000, "JSON"),
         (gzip.compress(b'{"schema": "%s"}' % (b" " * 50_000_000)), "JSON"),  # it was not asked for
-        ([1], "schema"),
-        ({"schema": {"type": "long"}}, "schema"),
-        ({}, "schema"),
+        ([1], "a schema"),
+        ({"schema": {"type": "long"}}, "a schema"),
+        ({}, "a schema"),
     ],
     ids=["html", "no UTF-8", "deep", "gzip", "list", "object", "empty"],
 )
 def test_a_page_that_is_no_answer_of_a_registry_is_reported(page, what):
     with (
         stub(lambda _: (200, page)) as url,
-        pytest.raises(ConnectorError, match=rf"for schema 1: it answers with something that is no {what}$"),
+        pytest.raises(ConnectorError, match=rf"for schema 1: it answers with something that is not {what}$"),
     ):
         SchemaRegistry(RegistryConfig(url)).schema(1)
 
