@@ -76,10 +76,10 @@ def find_outcome(
 
 
 def _states(standing: Standing, ranges: Mapping[SplitId, SplitRange], bound: Bound) -> dict[SplitId, SplitState]:
-    paused = set(bound.ahead)
+    paused: set[SplitId] = set()
     if bound.bound_ms is not None:
         spans, bound_ms = standing.spans, bound.bound_ms
-        paused |= {s for s, span in spans.items() if span.head.event_time_ms >= bound_ms and s not in ranges}
+        paused = {s for s, span in spans.items() if span.head.event_time_ms >= bound_ms and s not in ranges}
     return {
         **standing.states,
         **dict.fromkeys(ranges, SplitState.READING),
@@ -224,8 +224,6 @@ def _next_low(
 
     A split that is cut by position counts with its old head.
     """
-    if limits.drift_by_watermark:
-        return standing.low_ms  # until generators have seen the batch
     heads_ms = {s: at_ms for s, said in splits.items() if (at_ms := said.next_ms) is not None}
     latest_ms = {s: at_ms for s, at_ms in reached.items() if s in holding and s not in heads_ms}
     away = [s for s in holding if not standing.extents[s].available]

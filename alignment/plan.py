@@ -49,7 +49,6 @@ class Limits:
 
     aligned: cut all splits at one event time; False: share the budget by backlog.
     max_drift_ms: how far past the lowest head any split may be read.
-    drift_by_watermark: the drift is measured between the watermarks of generators.
     out_of_orderness_ms: None: no watermark is planned.
     by_completeness: the watermark is how far the source is complete, and read.
     stops: configured ends, exclusive; a split without an entry, or with None, has none.
@@ -63,7 +62,6 @@ class Limits:
 
     aligned: bool = True
     max_drift_ms: int | None = None
-    drift_by_watermark: bool = False
     out_of_orderness_ms: int | None = 0
     generated: bool = False
     by_completeness: bool = False

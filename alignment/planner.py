@@ -35,8 +35,7 @@ def plan(standing: Standing, group_bound: GroupBound | None, index: TimeIndex, l
     bound, cut_ms = Bound(), None
     if limits.aligned:
         bound = find_bound(standing, group_bound, limits)
-        cut_ms, cuts = _Batch(standing.without(bound.ahead), index, limits).align(bound.bound_ms)
-        cuts = {**cuts, **at_starts({s: standing.spans[s] for s in bound.ahead})}
+        cut_ms, cuts = _Batch(standing, index, limits).align(bound.bound_ms)
         if limits.held_from_ms is not None:
             cuts = {**cuts, **_before_held(standing, cuts, index)}
     else:

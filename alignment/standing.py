@@ -16,8 +16,6 @@ from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId,
 from tidegate.alignment.states import SplitState
 from tidegate.errors import DataLossError, LateDataError
 
-_BEFORE_ALL_MS = 0  # event times are not negative
-
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -34,10 +32,8 @@ class Standing:
     catching_up: the late splits that the others wait for.
     held: the splits that wait for the clock, since their heads are in the future; they hold back no others (rule 2).
     low_ms: the lowest event time that holds the bound; None: nothing does, or the batch is not aligned.
-    held_by: the split whose head has that time, or whose generator leaves that time open.
+    held_by: the split whose head has that time.
     generated_ms: the source's watermark by its generators, from the rows that were read.
-    open_ms: the first event time that the generator of each split leaves open; empty: the drift is measured between
-        heads.
     complete_ms: no record at or before it is still to be discovered.
     """
 
@@ -56,7 +52,6 @@ class Standing:
     low_ms: int | None = None
     held_by: SplitId | None = None
     generated_ms: int | None = None
-    open_ms: Mapping[SplitId, int] = field(default_factory=dict)
     complete_ms: int | None = None
 
     @property
@@ -74,17 +69,6 @@ class Standing:
     def admitted(self) -> frozenset[SplitId]:
         """The late splits that do not hold back others."""
         return self.late - self.catching_up
-
-    @property
-    def ignored(self) -> frozenset[SplitId]:
-        """The splits whose heads are kept out of low."""
-        return (self.overdue - self.catching_up) | self.held
-
-    def without(self, splits: Collection[SplitId]) -> Standing:
-        """Return the standing of a batch that reads nothing from some splits."""
-        if not splits:
-            return self
-        return replace(self, spans={s: span for s, span in self.spans.items() if s not in splits})
 
     def ranges(self, cuts: Mapping[SplitId, Cut]) -> dict[SplitId, SplitRange]:
         """Return the range of each split up to its cut; empty ranges are left out."""
@@ -150,28 +134,7 @@ def find_standing(
     standing = Standing(progress, extents, starts, ends, spans, hollow, states, beyond)
     held = frozenset(s for s, head_ms in standing.heads_ms.items() if limits.holds(head_ms))
     standing = _with_late(replace(standing, held=held), limits, added)
-    return _with_low(standing, index, limits) if limits.aligned and not limits.drift_by_watermark else standing
-
-
-def with_generated(
-    standing: Standing,
-    generated_ms: int | None,
-    watermarks: Mapping[SplitId, int | None],
-    holding: Collection[SplitId],
-    limits: Limits,
-) -> Standing:
-    """Return the standing with what its generators say about the rows that were read before.
-
-    holding: the splits that the source's watermark is the minimum of.
-    """
-    standing = replace(standing, generated_ms=generated_ms)
-    if not limits.drift_by_watermark:
-        return standing
-    open_ms = {s: _BEFORE_ALL_MS if at_ms is None else at_ms + 1 for s, at_ms in watermarks.items()}
-    holders = standing.catching_up.union(holding) & open_ms.keys()
-    held_by = min(holders, key=lambda split: (open_ms[split], split), default=None)
-    low_ms = None if held_by is None else open_ms[held_by]
-    return replace(standing, open_ms=open_ms, low_ms=low_ms, held_by=held_by)
+    return _with_low(standing, index, limits) if limits.aligned else standing
 
 
 def _readable(positions: Positions, extents: Extents) -> Extents:

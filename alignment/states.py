@@ -28,7 +28,7 @@ class SplitState(Enum):
     READING = "reading"
     """Contributes records to the batch."""
     PAUSED = "paused"
-    """Its next record is at or past the bound, or its generator is: nothing is read until the others have caught up."""
+    """Its next record is at or past the bound: nothing is read until the others have caught up."""
     CAUGHT_UP = "caught up"
     """Nothing to read now; more may come at any moment."""
     IDLE = "idle"

@@ -188,7 +188,6 @@ def coordinator_of(
             source.watermarks,
             Limits(
                 aligned=source.alignment != "none",
-                drift_by_watermark=source.alignment == "watermark",
                 by_completeness=source.has_completeness,
                 fail_on_data_loss=source.fail_on_data_loss,
                 late_splits=source.late_splits,

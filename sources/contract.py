@@ -58,8 +58,7 @@ class SourceContract(BaseModel, ABC):
     watermarks: disorder, idleness and alignment; as Spark options ``maxOutOfOrderness``,
         ``idleTimeout``, ``maxDrift``, ``alignmentGroup``, ``alignmentPriority``, ``alignmentMembers``,
         ``alignmentLocation``, ``alignmentLease``.
-    alignment: ``event-time`` cuts every batch at one event time.  ``watermark`` pauses splits whose generators are the
-        max drift or more past the slowest one.  ``none`` shares each batch by backlog.
+    alignment: ``event-time`` cuts every batch at one event time.  ``none`` shares each batch by backlog.
     late_splits: the policy for a split that comes during the run, or wakes from idle, with records older than the
         watermark.  ``admit`` reads it at once, and its rows are late.  With ``catch-up`` the other splits wait for
         it.  ``fail`` ends the query.
@@ -93,7 +92,7 @@ class SourceContract(BaseModel, ABC):
     subscribe"."""
 
     watermarks: WatermarkStrategy = WatermarkStrategy()
-    alignment: Literal["event-time", "watermark", "none"] = "event-time"
+    alignment: Literal["event-time", "none"] = "event-time"
     late_splits: LateSplits = "admit"
     fail_on_data_loss: bool = True
     min_partitions: PositiveInt | None = None
@@ -123,15 +122,9 @@ class SourceContract(BaseModel, ABC):
     def _consistent_event_time(self) -> Self:
         drift = self.watermarks.max_drift
         if self.alignment == "none" and drift is not None:
-            raise ValueError("maxDrift needs alignment 'event-time' or 'watermark', but it is 'none'")
+            raise ValueError("maxDrift needs alignment 'event-time', but it is 'none'")
         if self.alignment == "none" and self.future_event_time == "hold":
             raise ValueError("futureEventTime is 'hold', which needs alignment 'event-time'")
-        if self.alignment == "watermark" and drift is None:
-            raise ValueError("alignment is 'watermark', which needs maxDrift")
-        if self.alignment == "watermark" and not self.has_generators:
-            raise ValueError(
-                "alignment is 'watermark', which needs the watermark of a generator, or of marks in records"
-            )
         if self.late_splits == "catch-up" and drift is None:
             raise ValueError("lateSplits is 'catch-up', which needs maxDrift")
         if self.source_watermark != "none" and not self.has_watermarks:
@@ -304,11 +297,6 @@ class SourceContract(BaseModel, ABC):
     def has_watermarks(self) -> bool:
         """Whether the source has a watermark of its own."""
         return self.watermarks.has_watermarks
-
-    @property
-    def has_generators(self) -> bool:
-        """Whether the watermark comes from a generator for each split."""
-        return self.watermarks.generator is not None
 
     @property
     def sets_bad_records_aside(self) -> bool:

@@ -73,8 +73,7 @@ class SourceCoordinator:
         feed: ReaderFeed | None = None,
     ) -> None:
         self._source, self._open, self._settings, self._cores = source, open_enumerator, settings, cores
-        drift_ms, by_watermark = settings.watermarks.max_drift_ms, settings.limits.drift_by_watermark
-        self._membership = Membership(group, drift_ms, by_watermark=by_watermark)
+        self._membership = Membership(group, settings.watermarks.max_drift_ms)
         self._pace, self._clocks, self._feed = pace, clocks, feed
         self._log = RunLog(source)
         self._reporter = ProgressReporter(self._log, clocks)

@@ -142,18 +142,10 @@ class GeneratedWatermarks:
         there = {s for s in said if states.get(s, SplitState.REMOVED) not in _GONE}
         self._idle = {s for s in there if said[s].is_idle or states[s] is SplitState.IDLE}
         self._active = there - self._idle
-        watermarks = self.by_split()
+        watermarks = {s: split.watermark_ms for s, split in said.items()}
         active = [watermarks.pop(s) for s in self._active]
         self._watermark_ms = multiplexed(self._watermark_ms, active, watermarks.values())
         return self._watermark_ms
-
-    def by_split(self) -> dict[SplitId, int | None]:
-        """Return the watermark of every split."""
-        return {s: said.watermark_ms for s, said in self._said.items()}
-
-    def holding(self) -> set[SplitId]:
-        """Return the splits whose least watermark is the last combined watermark."""
-        return self._active
 
     def progress(self) -> GeneratedProgress:
         """Return for display the watermarks of the first splits, and the split that holds back the source's."""

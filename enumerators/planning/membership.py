@@ -14,10 +14,10 @@ from tidegate.enumerators.notes.group import GroupFolder
 
 
 class Membership:
-    """The membership of one run.  Lows by generators' watermarks are not limited by the bound of a batch."""
+    """The membership of one run."""
 
-    def __init__(self, group: GroupFolder | None, max_drift_ms: int | None, *, by_watermark: bool = False) -> None:
-        self._group, self._max_drift_ms, self._by_watermark = group, max_drift_ms or 0, by_watermark
+    def __init__(self, group: GroupFolder | None, max_drift_ms: int | None) -> None:
+        self._group, self._max_drift_ms = group, max_drift_ms or 0
         self._has_joined = self._has_planned = False
         self._next_low_ms: int | None = None
 
@@ -37,16 +37,14 @@ class Membership:
         self._group.join(stored, bounded=bounded)
         if not self._has_joined:
             self._has_joined = True
-            bound_ms = None if self._by_watermark or progress.late else progress.bound_ms
+            bound_ms = None if progress.late else progress.bound_ms
             self._group.tell(0 if bound_ms is None else bound_ms - self._max_drift_ms)
 
     def bound(self, standing: Standing) -> GroupBound | None:
         """Report our low to the others, and return the bound that they set for us."""
         if self._group is None:
             return None
-        # While a member is missing, nothing past the last bound is read.  With watermarks, the bound is that of a slice
-        # and not of the group.
-        until_ms = 0 if self._by_watermark else standing.before.bound_ms
+        until_ms = standing.before.bound_ms  # while a member is missing, nothing past the last bound is read
         if until_ms is None:
             until_ms = min(standing.heads_ms.values(), default=None)
         return self._group.bound(standing.group_low_ms, until_ms)

@@ -11,7 +11,7 @@ from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.index import SupportsPeek, TimeIndex
 from tidegate.alignment.plan import Limits, Plan
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
-from tidegate.alignment.standing import Standing, find_standing, with_generated
+from tidegate.alignment.standing import Standing, find_standing
 from tidegate.alignment.states import SplitState
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import (
@@ -120,8 +120,8 @@ class OpenedSource:
         )
         if (generated := self.generated) is not None:
             # Rule 2: a split that waits for the clock holds back no others.
-            generated_ms = generated.combine({**standing.states, **dict.fromkeys(standing.held, SplitState.IDLE)})
-            standing = with_generated(standing, generated_ms, generated.by_split(), generated.holding(), limits)
+            states = {**standing.states, **dict.fromkeys(standing.held, SplitState.IDLE)}
+            standing = replace(standing, generated_ms=generated.combine(states))
         complete = self.completeness()
         return standing if complete is None else replace(standing, complete_ms=complete.until_ms)
 

@@ -353,11 +353,6 @@ class KafkaSource(Source):
         """Whether the source has a watermark of its own, such as that of ``watermark_from``."""
         return self.watermark_from is not None or super().has_watermarks
 
-    @property
-    def has_generators(self) -> bool:
-        """Whether the watermark comes from generators, such as those of ``watermark_from``."""
-        return self.watermark_from is not None or super().has_generators
-
     def as_stream(self) -> Self:
         """Return the source with the watermark of ``watermark_from``.  Raises the errors of a place for bad records."""
         self._check_place()

@@ -97,9 +97,7 @@ def test_the_other_ways_to_subscribe(other):
             {"alignmentMembers": "0", "alignmentGroup": "j", "maxDrift": "1 s"},
             "the option 'alignmentMembers' is '0', but it must be at least one",
         ),
-        ({"alignment": "none", "maxDrift": "1 s"}, "maxDrift needs alignment 'event-time' or 'watermark', but it is"),
-        ({"alignment": "watermark"}, "alignment is 'watermark', which needs maxDrift"),
-        ({"alignment": "watermark", "maxDrift": "1 s"}, "alignment is 'watermark', which needs the watermark of a gen"),
+        ({"alignment": "none", "maxDrift": "1 s"}, "maxDrift needs alignment 'event-time', but it is"),
         ({"alignment": "none", "futureEventTime": "hold"}, "futureEventTime is 'hold', which needs alignment"),
         ({"lateSplits": "catch-up"}, "lateSplits is 'catch-up', which needs maxDrift"),
         (
@@ -127,7 +125,7 @@ def test_the_other_ways_to_subscribe(other):
         ({"failOnDataLoss": "perhaps"}, "the option 'failOnDataLoss' is 'perhaps': expected true or false"),
         (
             {"alignment": "event_time"},
-            "is 'event_time': expected 'event-time', 'watermark' or 'none'; did you mean 'event-time'?",
+            "is 'event_time': expected 'event-time' or 'none'; did you mean 'event-time'?",
         ),
         ({"logLevel": "LOUD"}, "the option 'logLevel' is 'LOUD': expected 'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
         (

@@ -2,8 +2,6 @@
 
 from datetime import timedelta
 
-import pytest
-
 from tests.support.clocks import WALL
 from tests.support.logs import Logs, coordinator, drain
 from tidegate.alignment.budget import Budget
@@ -40,8 +38,7 @@ def test_a_restart_at_any_offset_says_the_same():
     assert watermarks_ms[-1] == 37
 
 
-@pytest.mark.parametrize("by_watermark", [False, True])
-def test_a_split_whose_next_row_is_in_the_future_holds_back_neither_the_watermark_nor_the_others(by_watermark):
+def test_a_split_whose_next_row_is_in_the_future_holds_back_neither_the_watermark_nor_the_others():
     now_ms = int(WALL * 1000)
     times_ms = range(now_ms - 90, now_ms, 10)
     logs = Logs(a=times_ms, held=[now_ms - 90, now_ms + 1_000])
@@ -49,7 +46,6 @@ def test_a_split_whose_next_row_is_in_the_future_holds_back_neither_the_watermar
     run = coordinator(
         logs,
         watermarks=strategy,
-        drift_by_watermark=by_watermark,
         event_times=EventTimePolicy(future="hold", max_future_skew_ms=0),
     )
     read, last = drain(run, INITIAL_OFFSET)
