@@ -20,7 +20,6 @@ class Member:
     max_drift_ms: must be the same for all members.
     joined: when the member joined, in seconds since the epoch.  If two members contradict each other, the later one is
         wrong.
-    priority: members with a higher priority are read first.
     low_ms: the lowest event time that the member still has to read; None: it holds back no other (all its splits are
         idle or finished).
     reads: the topics or the path that it reads, for display.
@@ -29,7 +28,6 @@ class Member:
     id: str
     max_drift_ms: int
     joined: float = 0.0
-    priority: int = 0
     low_ms: int | None = None
     reads: str = ""
 
@@ -53,8 +51,8 @@ def group_bound(me: Member, others: Collection[Member], missing: str | None, unt
     missing: an expected member that has not reported yet; None: all have.
     until_ms: while a member is missing, nothing at or past this event time is read.
 
-    Free of deadlocks: among the members with the lowest low, nothing holds back those with the highest priority.  Their
-    head is before the low plus a drift of at least 1 ms.
+    Free of deadlocks: nothing holds back the members with the lowest low, since their head is before the low plus a
+    drift of at least 1 ms.
 
     Raises OptionError when a member that joined earlier has another max drift.
     """
@@ -64,12 +62,8 @@ def group_bound(me: Member, others: Collection[Member], missing: str | None, unt
                 f"maxDrift is {me.max_drift_ms} ms, but another source of the alignmentGroup has "
                 f"{other.max_drift_ms} ms; all sources of a group need the same"
             )
-    holding = [(other.low_ms, other.id, other.priority) for other in others if other.low_ms is not None]
-    low_ms = min((low for low, _, _ in holding), default=None)
+    holding = [(other.low_ms, other.id) for other in others if other.low_ms is not None]
+    low_ms, held_by = min(holding, default=(None, None))
     if missing is not None:
         return GroupBound(low_ms, until_ms, missing)
-    bounds = [(low + me.max_drift_ms, name) for low, name, _ in holding]
-    # A member with a higher priority must be read up to this time, not only within the drift.
-    bounds += [(low, name) for low, name, priority in holding if priority > me.priority]
-    bound_ms, held_by = min(bounds, default=(None, None))
-    return GroupBound(low_ms, bound_ms, held_by)
+    return GroupBound(low_ms, None if low_ms is None else low_ms + me.max_drift_ms, held_by)

@@ -39,7 +39,6 @@ class WatermarkStrategy:
     idle_timeout: how long a split must have nothing to read before it stops holding back others.
     max_drift: how far past the slowest split's next record any split may be read; None: no bound.
     group: align with the slowest split of all sources that name this group; None: of this source alone.
-    group_priority: sources of the group with a higher priority are read first.
     group_members: how many sources the group has; None: the group does not wait for sources that join later.
     group_location: a folder that all applications of the group can reach; None: all members are in one application.
     group_lease: how long a silent member of the group holds back the others, and how long they wait for an absent one.
@@ -49,7 +48,6 @@ class WatermarkStrategy:
     idle_timeout: timedelta = timedelta(minutes=1)
     max_drift: timedelta | None = None
     group: str | None = None
-    group_priority: int = 0
     group_members: int | None = None
     group_location: str | None = None
     group_lease: timedelta = timedelta(minutes=1)
@@ -68,11 +66,10 @@ class WatermarkStrategy:
         self._check_group()
 
     def _check_group(self) -> None:
-        needs_group = (self.group_priority or None, self.group_members, self.group_location)
+        needs_group = (self.group_members, self.group_location)
         if self.group is None and any(value is not None for value in needs_group):
             raise StrategyError(
-                "a priority, a number of members or a location is set, but no alignment group",
-                "group_priority",
+                "a number of members or a location is set, but no alignment group",
                 "group_members",
                 "group_location",
                 "group",
@@ -140,7 +137,6 @@ class WatermarkStrategy:
         *,
         max_drift: timedelta,
         group: str | None = None,
-        priority: int = 0,
         members: int | None = None,
         location: str | None = None,
         lease: timedelta = timedelta(minutes=1),
@@ -151,7 +147,6 @@ class WatermarkStrategy:
 
         group: keep together with all sources of the application that name this group, in any query.  All need the same
             max drift.
-        priority: sources with a higher priority are read first, such as a dimension that facts are joined to.
         members: how many sources the group has.  No source reads until all have joined, or until the lease has passed.
         location: also keep together with sources of other applications that name the same folder: a path that the
             machines of all drivers share, or ``s3://bucket/prefix``.
@@ -161,7 +156,6 @@ class WatermarkStrategy:
             self,
             max_drift=max_drift,
             group=group,
-            group_priority=priority,
             group_members=members,
             group_location=location,
             group_lease=lease,

@@ -28,7 +28,6 @@ def group_of(source: SourceContract, application_id: str) -> GroupFolder | None:
     return GroupFolder(
         _notes(source, application_id, strategy.group, lease_s := strategy.group_lease.total_seconds()),
         strategy.max_drift_ms,
-        strategy.group_priority,
         strategy.group_members,
         reads=source.reads,
         lease_s=lease_s,

@@ -38,7 +38,6 @@ class StrategyOptions(BaseModel):
     out_of_orderness: Annotated[Duration | None, Field(serialization_alias="maxOutOfOrderness")] = None
     idle_timeout: Duration | None = None
     group: Annotated[str | None, Field(serialization_alias="alignmentGroup")] = None
-    group_priority: Annotated[int, Field(serialization_alias="alignmentPriority")] = 0
     group_members: Annotated[int | None, Field(serialization_alias="alignmentMembers")] = None
     group_location: Annotated[str | None, Field(serialization_alias="alignmentLocation")] = None
     group_lease: Annotated[Duration | None, Field(serialization_alias="alignmentLease")] = None
@@ -56,8 +55,8 @@ class SourceContract(BaseModel, ABC):
     ``maxDrift``.
 
     watermarks: disorder, idleness and alignment; as Spark options ``maxOutOfOrderness``,
-        ``idleTimeout``, ``maxDrift``, ``alignmentGroup``, ``alignmentPriority``, ``alignmentMembers``,
-        ``alignmentLocation``, ``alignmentLease``.
+        ``idleTimeout``, ``maxDrift``, ``alignmentGroup``, ``alignmentMembers``, ``alignmentLocation``,
+        ``alignmentLease``.
     alignment: ``event-time`` cuts every batch at one event time.  ``none`` shares each batch by backlog.
     late_splits: the policy for a split that comes during the run, or wakes from idle, with records older than the
         watermark.  ``admit`` reads it at once, and its rows are late.  With ``catch-up`` the other splits wait for

@@ -61,7 +61,6 @@ class GroupFolder:
         self,
         notes: NoteFolder,
         max_drift_ms: int,
-        priority: int = 0,
         expected: int | None = None,
         *,
         reads: str = "a source",
@@ -70,7 +69,7 @@ class GroupFolder:
     ) -> None:
         self._notes, self._expected, self._lease_s, self._clocks = notes, expected, lease_s, clocks
         self._clock = clocks.monotonic
-        self._me = Member(_new_name(), max_drift_ms, clocks.wall(), priority, reads=reads)
+        self._me = Member(_new_name(), max_drift_ms, clocks.wall(), reads=reads)
         self._run, self._renewals, self._renewed_at = _new_name(), 0, float("-inf")
         self._after: str | None = None  # the run before
         self._other_members = OtherMembers(notes, lease_s, clocks.monotonic)

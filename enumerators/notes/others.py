@@ -31,12 +31,11 @@ class _MemberNote(_Strict):
     id: _Name
     max_drift_ms: Annotated[int, Field(ge=1, le=2**62)]
     joined: float
-    priority: _Time
     low_ms: _Time | None
     reads: Annotated[str, Field(max_length=10_000)]
 
 
-NOTE_LAYOUT = 2
+NOTE_LAYOUT = 3
 
 
 class _Note(_Strict):
@@ -52,7 +51,7 @@ class _Note(_Strict):
     progress: that of its last plan, for display.
     """
 
-    v: Literal[2]
+    v: Literal[3]
     member: _MemberNote
     plans: int
     run: _Name

@@ -6,25 +6,20 @@ from tidegate.alignment.group import Member, group_bound
 from tidegate.errors import OptionError
 
 
-def member(name, low_ms=None, *, drift=10, joined=1.0, priority=0):
-    return Member(name, drift, joined, priority, low_ms)
+def member(name, low_ms=None, *, drift=10, joined=1.0):
+    return Member(name, drift, joined, low_ms)
 
 
 def bound_of(me, other):
     return group_bound(me, [other], None, None)
 
 
-def test_a_dimension_of_higher_priority_is_read_before_the_facts():
-    facts, dimension = member("facts", 100), member("dimension", 95, priority=1)
-    assert bound_of(facts, dimension).bound_ms == 95
-    assert bound_of(dimension, facts).bound_ms == 110
-
-
 @pytest.mark.parametrize("lows", [(100, 100), (100, 95), (95, 100), (0, 10**9)])
-def test_of_two_members_one_can_always_go_on_whatever_their_priorities(lows):
-    facts, dimension = member("facts", lows[0]), member("dimension", lows[1], priority=1)
-    bounds = {"facts": bound_of(facts, dimension).bound_ms, "dimension": bound_of(dimension, facts).bound_ms}
-    assert bounds["facts"] > lows[0] or bounds["dimension"] > lows[1]
+def test_the_bound_is_the_drift_past_the_other_and_one_of_two_members_can_always_go_on(lows):
+    one, other = member("one", lows[0]), member("other", lows[1])
+    bounds = bound_of(one, other).bound_ms, bound_of(other, one).bound_ms
+    assert bounds == (lows[1] + 10, lows[0] + 10)
+    assert bounds[0] > lows[0] or bounds[1] > lows[1]
 
 
 def test_two_drifts_in_a_group_are_refused_to_the_one_that_came_later():

@@ -43,11 +43,9 @@ from tidegate.watermarks import AscendingTimestampsWatermarks
         ({"maxOutOfOrderness": "500 ms"}, "watermarks", WatermarkStrategy(timedelta(milliseconds=500))),
         ({"idleTimeout": "2 hours"}, "watermarks", WatermarkStrategy(idle_timeout=timedelta(hours=2))),
         (
-            {"maxDrift": "1 s", "alignmentGroup": "Join", "alignmentPriority": "-1", "alignmentMembers": "2"},
+            {"maxDrift": "1 s", "alignmentGroup": "Join", "alignmentMembers": "2"},
             "watermarks",
-            WatermarkStrategy().with_watermark_alignment(
-                max_drift=timedelta(seconds=1), group="Join", priority=-1, members=2
-            ),
+            WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(seconds=1), group="Join", members=2),
         ),
         (
             {"maxDrift": "1 s", "alignmentGroup": "Join", "alignmentLocation": "s3://Bucket/x"},
@@ -87,10 +85,10 @@ def test_the_other_ways_to_subscribe(other):
         ),
         ({"alignmentGroup": "", "maxDrift": "1 s"}, "the option 'alignmentGroup' is '', but it must have 1 to 64"),
         (
-            {"alignmentPriority": "1", "maxDrift": "1 s"},
+            {"alignmentMembers": "1", "maxDrift": "1 s"},
             (
                 "a number of members or a location is set, but no alignment group (options alignmentGroup, "
-                "alignmentPriority, alignmentMembers, alignmentLocation)"
+                "alignmentMembers, alignmentLocation)"
             ),
         ),
         (

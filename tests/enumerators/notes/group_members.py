@@ -27,7 +27,6 @@ class Member:
         *,
         bounded=False,
         expected=None,
-        priority=0,
         drift=DRIFT,
         offset=INITIAL_OFFSET,
         application="app",
@@ -36,7 +35,7 @@ class Member:
         lease_s=LEASE_S,
     ):
         self.clock, self.logs, self.bounded, self.offset, self.application = clock, logs, bounded, offset, application
-        self.expected, self.priority, self.drift = expected, priority, drift
+        self.expected, self.drift = expected, drift
         self.late_splits, self.lease_s = late_splits, lease_s
         self.notes = notes or (lambda: application_notes(self.application).within("groups", "join"))
         self.seen = []
@@ -48,7 +47,6 @@ class Member:
         self.group = GroupFolder(
             self.notes(),
             self.drift,
-            self.priority,
             self.expected,
             lease_s=self.lease_s,
             clocks=self.clock.clocks,

@@ -132,16 +132,15 @@ ENDS = st.sampled_from([None, None, None, 0, 3])
 @given(
     logs=st.lists(st.lists(st.tuples(TIMES, ENDS), min_size=1, max_size=2), min_size=2, max_size=3),
     bounded=st.lists(st.booleans(), min_size=3, max_size=3),
-    priorities=st.lists(st.integers(0, 1), min_size=3, max_size=3),
     expected=st.sampled_from([None, None, 2, 3, 4]),
     steps=STEPS,
 )
-def test_whatever_happens_nobody_passes_the_bound_and_everything_is_read(logs, bounded, priorities, expected, steps):
+def test_whatever_happens_nobody_passes_the_bound_and_everything_is_read(logs, bounded, expected, steps):
     clock, some, application = Clock(), [], str(uuid.uuid4())  # no note of another example is in its folder
-    for splits, ends, priority in zip(logs, bounded, priorities, strict=False):
+    for splits, ends in zip(logs, bounded, strict=False):
         source = Logs(**{f"s{i}": times for i, (times, _) in enumerate(splits)})
         source.ends = {f"s{i}": stop for i, (_, stop) in enumerate(splits)}
-        some.append(Member(clock, source, bounded=ends, priority=priority, expected=expected, application=application))
+        some.append(Member(clock, source, bounded=ends, expected=expected, application=application))
     group = Group(clock, some)
     for step in steps:
         group.happen(*step)

@@ -14,7 +14,7 @@ from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.notes.application import application_notes, others_with
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import GroupFolder
-from tidegate.enumerators.notes.others import OtherMembers
+from tidegate.enumerators.notes.others import NOTE_LAYOUT, OtherMembers
 from tidegate.errors import ConnectorError
 
 REPEAT_S = 1.0
@@ -91,14 +91,14 @@ def test_of_two_members_that_wake_at_once_one_sees_the_other(notes):
     assert other.bound(5000, None).held_by == "one"
 
 
-WHOLE = {"id": "other", "max_drift_ms": 10, "joined": 1.0, "priority": 0, "low_ms": 100, "reads": "orders"}
+WHOLE = {"id": "other", "max_drift_ms": 10, "joined": 1.0, "low_ms": 100, "reads": "orders"}
 DAMAGED = [
     *(
         json.dumps(note).encode()
-        for note in ({}, [], 7, {"member": {"age": 7}, "plans": 1, "run": "r", "v": 2, "renewal": 1})
+        for note in ({}, [], 7, {"member": {"age": 7}, "plans": 1, "run": "r", "v": NOTE_LAYOUT, "renewal": 1})
     ),
     *(
-        json.dumps({"member": {**WHOLE, **change}, "plans": 1, "run": "r", "v": 2, "renewal": 2}).encode()
+        json.dumps({"member": {**WHOLE, **change}, "plans": 1, "run": "r", "v": NOTE_LAYOUT, "renewal": 2}).encode()
         for change in (
             {"low_ms": float("nan")},
             {"low_ms": 1e300},
@@ -107,7 +107,6 @@ DAMAGED = [
             {"low_ms": True},
             {"max_drift_ms": 0},
             {"joined": float("inf")},
-            {"priority": None},
             {"reads": ["orders"]},
             {"id": "another"},
             {"more": 1},
@@ -128,7 +127,7 @@ def test_a_note_that_cannot_be_read_counts_as_absent_is_named_and_its_lease_runs
     clock = Clock()
     group = GroupFolder(notes(), 10, clocks=clock.clocks, lease_s=LEASE_S)
     group.join({"id": "me", "peers": {"other": ["r", 1]}})
-    notes().write("other", {"member": WHOLE, "plans": 1, "run": "r", "v": 2, "renewal": 1})
+    notes().write("other", {"member": WHOLE, "plans": 1, "run": "r", "v": NOTE_LAYOUT, "renewal": 1})
     assert group.bound(1000, 5) == GroupBound(100, 110, "other")
     open_folder(location, config).within("join").write("other.json", data)
     for _ in range(2):

@@ -43,7 +43,7 @@ SUBJECTS = {
         "schema.registry.ssl.key.location",
     ),
     "alignment": (
-        *("maxDrift", "alignment", "lateSplits", "alignmentGroup", "alignmentMembers", "alignmentPriority"),
+        *("maxDrift", "alignment", "lateSplits", "alignmentGroup", "alignmentMembers"),
         *("alignmentLocation", "alignmentLease"),
     ),
     "batches": (

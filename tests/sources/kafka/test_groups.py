@@ -28,7 +28,6 @@ def grouped(kafka, topic, group, **fields):
         max_drift=DRIFT,
         group=group,
         members=fields.pop("members", None),
-        priority=fields.pop("priority", 0),
         lease=timedelta(seconds=10),  # on a busy machine Spark may kill a planner before it leaves
     )
     return kafka_source(kafka, topic, watermarks=strategy, starting_offsets="earliest", **fields)
