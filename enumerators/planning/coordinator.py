@@ -6,10 +6,9 @@ holds only soft state: the answers of this run, and the last plan.
 
 from __future__ import annotations
 
-import gc
 import sys
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -95,13 +94,12 @@ class SourceCoordinator:
         min_rows: plan no batch while fewer rows can be read, but no longer than the trigger delay,
             and not in a bounded run.
         """
-        with _collected_later():
-            for _ in range(_MORE_ATTEMPTS):
-                # Records may be deleted during a plan: the next extents show whether that is data loss.  Splits that
-                # have become unavailable are left out of the next plan.
-                with suppress(PositionGoneError, UnavailableError):
-                    return self._plan_to(start, budget, min_rows)
-            return self._plan_to(start, budget, min_rows)
+        for _ in range(_MORE_ATTEMPTS):
+            # Records may be deleted during a plan: the next extents show whether that is data loss.  Splits that have
+            # become unavailable are left out of the next plan.
+            with suppress(PositionGoneError, UnavailableError):
+                return self._plan_to(start, budget, min_rows)
+        return self._plan_to(start, budget, min_rows)
 
     def tasks(self, start: Json, end: Json) -> list[ReadTask]:
         """Return the tasks of the batch between two offsets: the same for the same offsets."""
@@ -232,20 +230,3 @@ class SourceCoordinator:
         assigned = assign(ranges, self._cores, self._settings.tasks, opened.cost_of_rows, divisible=divisible)
         at_ms = at_ms or opened.horizon_ms()  # of a batch query, or of a batch that another source has planned
         return [opened.task(task, at_ms) for task in assigned]
-
-
-@contextmanager
-def _collected_later() -> Iterator[None]:
-    """Collect no garbage in the block; Python catches up after it, when needed.
-
-    A plan of 10,000 splits creates some 100,000 small objects, most of which live until the next plan.  Collections
-    during the plan took a quarter of its time, and freed nothing.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
