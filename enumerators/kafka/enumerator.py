@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from tidegate.alignment.budget import Cost
@@ -17,10 +17,10 @@ from tidegate.enumerators.kafka.built_in import progress_by_topic
 from tidegate.enumerators.kafka.commits import GroupCommits
 from tidegate.enumerators.kafka.heads import HeadFinder
 from tidegate.enumerators.kafka.log_ends import LogEnds
-from tidegate.enumerators.kafka.offsets import OffsetsSpec, OlderRecords, look_up, resolve
+from tidegate.enumerators.kafka.offsets import OffsetsSpec, look_up, resolve
 from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.kafka.subscription import Subscription, find_partitions, named_topics
-from tidegate.enumerators.kafka.topics import KnownTopics, recreated_since
+from tidegate.enumerators.kafka.topics import KnownTopics, LogCut, recreated_since
 from tidegate.enumerators.planning.run_log import first_names
 from tidegate.errors import CheckpointError, ConnectorError, DataLossError, PositionGoneError, UnknownPartitionError
 from tidegate.readers.event_time.records import RecordTimes
@@ -29,6 +29,10 @@ from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig,
 from tidegate.readers.kafka.peek import FindHead, peek
 from tidegate.readers.kafka.peeked import PeekedBatches
 from tidegate.readers.kafka.reader import KafkaDetails
+
+if TYPE_CHECKING:
+    from tidegate.enumerators.kafka.history import TopicHistory
+    from tidegate.readers.archive.archive import Archive
 
 _LOG = logging.getLogger("tidegate.planner")
 _FIRST_CONTACT_S = 5.0
@@ -49,7 +53,6 @@ class KafkaEnumerator(SplitEnumerator):
     """
 
     positions_are_rows = True
-    _older: OlderRecords | None = None  # an enumerator with an archive sets it
 
     def __init__(
         self,
@@ -79,26 +82,43 @@ class KafkaEnumerator(SplitEnumerator):
         self._logs = LogEnds()
         self._away: Collection[TopicPartition] = ()
         self._commits = None if commit_group_id is None else GroupCommits(config, commit_group_id)
+        self._history: TopicHistory | None = None
+
+    def add_archive(self, archive: Archive) -> None:
+        """Take an archive for a second place of the same records; called before all other methods."""
+        from tidegate.enumerators.kafka.history import TopicHistory  # most queries have no archive
+
+        strict = self._fail_on_data_loss
+        self._history = TopicHistory(archive, self._client, self._find_head, fail_on_data_loss=strict)
 
     def discover(self) -> Collection[SplitId]:
-        """Return the subscribed partitions; the first call fails fast if no broker answers."""
+        """Return the subscribed partitions; the first call fails fast if no broker answers.
+
+        Raises OptionError if the archive holds records of another topic of the same name.
+        """
         deadline_s = None if self._met else min(_FIRST_CONTACT_S, self._client.config.deadline_s)
         known = [*{partition.topic for partition in self._found} | set(self._topics.names)]
         self._found = find_partitions(self._subscription, self._client, known, deadline_s=deadline_s)
         if not self._met:
             self._met = True
             self._recognise_cluster()
+        if self._history is not None:
+            self._history.discover(self._found)
         return [partition.split_id for partition in self._found]
 
     def details(self, wanted: SplitRange) -> KafkaDetails:
-        """Return the planned topic and leader."""
+        """Return the planned topic and leader, and what of the range is archived.
+
+        Raises DataLossError if a part is neither in the archive nor in Kafka.
+        """
         if not self._met:  # a batch that an earlier run planned
             self.discover()
         partition = TopicPartition.of(wanted.split_id)
         topic_id = self._topics.ids.get(partition.topic)
-        return KafkaDetails(
+        planned = KafkaDetails(
             _NO_TOPIC if self._is_another(partition, wanted) else topic_id, self._topics.epoch(partition)
         )
+        return planned if self._history is None else self._history.details(wanted, planned)
 
     def _is_another(self, partition: TopicPartition, wanted: SplitRange) -> bool:
         """Return whether a batch that the built-in source planned is to be repeated with another topic.
@@ -134,7 +154,7 @@ class KafkaEnumerator(SplitEnumerator):
     def starts(self, splits: Collection[SplitId], *, first: bool) -> Positions:
         """Resolve the starting offsets; partitions that appear later begin at their earliest offset."""
         spec = self._starting if first else OffsetsSpec("startingOffsets", EARLIEST)
-        starts = _by_split(resolve(spec, _partitions(splits), self._client, older=self._older))
+        starts = _by_split(resolve(spec, _partitions(splits), self._client, older=self._history))
         if self._find_head.event_times.unit_is_unknown:
             self.peek(starts, Horizon())  # executors must know the unit, even if nothing is planned by time
         return starts
@@ -143,7 +163,7 @@ class KafkaEnumerator(SplitEnumerator):
         """Resolve the ending offsets, if there are any."""
         if self._stopping is None or not splits:
             return dict.fromkeys(splits)
-        return _by_split(resolve(self._stopping, _partitions(splits), self._client, self._found, self._older))
+        return _by_split(resolve(self._stopping, _partitions(splits), self._client, self._found, self._history))
 
     def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
         """Request the beginning and the end of each log, which is settled when no transaction is open."""
@@ -167,7 +187,10 @@ class KafkaEnumerator(SplitEnumerator):
         return bool(self._away) or self._client.wait(seconds)
 
     def validate(self, positions: Positions) -> Mapping[SplitId, Divergence]:
-        """Compare the ids of topics, and leader epochs that have changed."""
+        """Compare the ids of topics, and leader epochs that have changed.
+
+        Raises DataLossError if an archive reaches beyond a cut: its records are not those that Kafka has now.
+        """
         self._ask_for_topics_of([s for s, at in positions.items() if self._logs.high.get(s, at) < at])
         by_partition = {TopicPartition.of(split): position for split, position in positions.items()}
         if (taken_over_ms := self._taken_over_ms) is not None:
@@ -181,6 +204,9 @@ class KafkaEnumerator(SplitEnumerator):
                 by_partition, self._logs.begins, self._client.topic_ids, self._client.epoch_ends
             )
         )
+        for partition, divergence in divergences.items():
+            if self._history is not None and isinstance(divergence, LogCut):
+                self._history.check_kept(partition.split_id, divergence.position)
         return {partition.split_id: divergence for partition, divergence in divergences.items()}
 
     def ends_under(self, epochs: Mapping[SplitId, int | None]) -> dict[SplitId, int]:
@@ -191,7 +217,8 @@ class KafkaEnumerator(SplitEnumerator):
         return {partition.split_id: end for partition, (_, end) in ends.items() if end >= 0}
 
     def _begin(self, partition: TopicPartition) -> int:
-        return self._logs.begins.get(partition, 0)
+        begin = self._logs.begins.get(partition, 0)
+        return begin if self._history is None else self._history.begin(partition, begin)
 
     def _ask_for_topics_of(self, shorter: Collection[SplitId]) -> None:
         """Find topics that were recreated since the last look: their logs end before their positions."""
@@ -218,7 +245,24 @@ class KafkaEnumerator(SplitEnumerator):
                 f"the Kafka partition {min(gone).split_id} was deleted while it was read; "
                 "set failOnDataLoss to false to continue without it"
             )
-        return self._logs.extents, {p.split_id: str(failures[p]) for p in failures.keys() - set(gone)}
+        return self._extents(), {p.split_id: str(failures[p]) for p in failures.keys() - set(gone)}
+
+    def _extents(self) -> Mapping[SplitId, Extent]:
+        """Return the extents of the logs with what is archived of them.
+
+        Raises DataLossError if an archive has records that Kafka took back.
+        """
+        history = self._history
+        if history is None:
+            return self._logs.extents
+        ends = self.ends_under(history.epochs)
+        kept = {split: min(high, ends.get(split, high)) for split, high in self._logs.high.items()}
+        beyond = history.beyond(kept)
+        self._ask_for_topics_of(beyond)  # nothing is archived of a topic that was recreated
+        for split in beyond:
+            history.check_kept(split, kept[split])
+        history.epochs.update({split: self._logs.leader_epochs[TopicPartition.of(split)] for split in ends})
+        return history.extents(self._logs)
 
     def _reachable(
         self,
@@ -239,21 +283,26 @@ class KafkaEnumerator(SplitEnumerator):
             raise PositionGoneError(str(error)) from None
 
     def cost(self, ranges: Mapping[SplitId, SplitRange]) -> Cost:
-        """Return offsets as rows, and bytes by the mean size of the records seen so far."""
-        rows = {s: r.end - r.start for s, r in ranges.items()}
-        size = self._find_head.bytes_per_record
-        return Cost(sum(rows.values()), int(sum(count * size(TopicPartition.of(s)) for s, count in rows.items())))
+        """Return offsets as rows, and bytes by the sizes of archived objects and the mean size of the records seen."""
+        archived, in_kafka = (0, ranges) if self._history is None else self._history.bytes_and_rest(ranges)
+        mean = self._find_head.bytes_per_record
+        size = int(sum((r.end - r.start) * mean(TopicPartition.of(s)) for s, r in in_kafka.items()))
+        return Cost(sum(r.end - r.start for r in ranges.values()), archived + size)
 
     def peek(self, positions: Positions, horizon: Horizon) -> Mapping[SplitId, Head | None]:
-        """Look at the first visible record that counts at or after each position."""
-        return self._peek(positions, partial(self._find_head, horizon), self._peeked)
+        """Look at the first visible record that counts at or after each position, first in the archive."""
+        archived, left = ({}, positions) if self._history is None else self._history.peek(positions, horizon)
+        return {**archived, **self._peek(left, partial(self._find_head, horizon), self._peeked)}
 
     def held(self, ranges: Collection[SplitRange], horizon: Horizon) -> Mapping[SplitId, Head | None]:
         """Look through ranges, which executors read once more."""
         ends = {r.split_id: r.end for r in ranges}
+        starts = {r.split_id: r.start for r in ranges}
+        archived, left = ({}, starts) if self._history is None else self._history.held(ranges, horizon)
         find = partial(self._find_head.first_held, horizon, ends)
-        heads = self._peek({r.split_id: r.start for r in ranges}, find, PeekedBatches(0))
-        return {s: None if head is None or head.position >= ends[s] else head for s, head in heads.items()}
+        heads = self._peek({split: at for split, at in left.items() if at < ends[split]}, find, PeekedBatches(0))
+        inside = {split: head for split, head in heads.items() if head is not None and head.position < ends[split]}
+        return {**dict.fromkeys(ends), **archived, **inside}
 
     def _peek(self, positions: Positions, find: FindHead, peeked: PeekedBatches) -> dict[SplitId, Head | None]:
         at = {TopicPartition.of(split): position for split, position in positions.items()}
@@ -265,6 +314,10 @@ class KafkaEnumerator(SplitEnumerator):
         """Return nothing, so that peeks are used: Kafka does not index these times."""
         del ends, horizon
         return {}
+
+    def metrics(self) -> Mapping[str, int]:
+        """Return what this run has read from the archive, if there is one."""
+        return {} if self._history is None else self._history.metrics()
 
     def snapshot(self) -> Json | None:
         """Return the cluster and the topics that the offsets belong to, and the detected unit."""
@@ -315,10 +368,14 @@ class KafkaTimestampEnumerator(KafkaEnumerator):
         return self.lookup_each(dict.fromkeys(positions, event_time_ms), positions)
 
     def lookup_each(self, times_ms: Mapping[SplitId, int], positions: Positions) -> Mapping[SplitId, Head | None]:
-        """Find the first entry of each log at or after a time of its own; it may be a transaction marker."""
-        del positions
-        answers = self._asked(lambda: look_up(self._client, {TopicPartition.of(s): at for s, at in times_ms.items()}))
-        return {partition.split_id: head for partition, head in answers.items()}
+        """Find the first entry of each split at or after a time of its own; it may be a transaction marker.
+
+        The archive is searched from the positions on, and Kafka from the beginning of its log.
+        """
+        archived = {} if self._history is None else self._history.lookup(times_ms, positions)
+        left = {TopicPartition.of(split): at_ms for split, at_ms in times_ms.items() if split not in archived}
+        answers = self._asked(lambda: look_up(self._client, left)) if left else {}
+        return {**archived, **{partition.split_id: head for partition, head in answers.items()}}
 
     def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:
         """Ask for the greatest timestamp; leave a partition to peeks if it is not that of a record before the end."""
@@ -330,7 +387,8 @@ class KafkaTimestampEnumerator(KafkaEnumerator):
             s: Head(*listed) for p, listed in answers.items() if begins[s := p.split_id] <= listed[0] < ends[s]
         }
         seen = self.peek({s: head.position for s, head in candidates.items()}, horizon) if candidates else {}
-        return {s: head.event_time_ms for s, head in candidates.items() if seen[s] == head}
+        latest = {s: head.event_time_ms for s, head in candidates.items() if seen[s] == head}
+        return latest if self._history is None else self._history.latest(ends, horizon, latest)
 
 
 def _partitions(splits: Collection[SplitId]) -> list[TopicPartition]:

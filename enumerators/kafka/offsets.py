@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tidegate.alignment.cuts import Cutter, Span
 from tidegate.alignment.horizon import Horizon
@@ -17,6 +17,9 @@ from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.group import ConsumerGroup
 from tidegate.readers.kafka.peek import peek
 from tidegate.readers.kafka.peeked import PeekedBatches
+
+if TYPE_CHECKING:
+    from tidegate.enumerators.kafka.history import TopicHistory
 
 _LAST_MS = 2**63 - 1
 _BEFORE_ALL_MS = -2  # a record without a timestamp has -1
@@ -80,27 +83,17 @@ class OffsetsSpec:
         return self.by_partition[partition]
 
 
-class OlderRecords(Protocol):
-    """Records that are also kept elsewhere, such as in an archive."""
-
-    def earliest(self, partition: TopicPartition) -> int | None:
-        """Return the first offset there."""
-
-    def first_at(self, partition: TopicPartition, time_ms: int) -> Head | None:
-        """Return the first record at or after a time that is read from there."""
-
-
 def resolve(
     spec: OffsetsSpec,
     partitions: Collection[TopicPartition],
     client: KafkaClient,
     known: Collection[TopicPartition] | None = None,
-    older: OlderRecords | None = None,
+    older: TopicHistory | None = None,
 ) -> dict[TopicPartition, int]:
     """Resolve ``spec`` to an offset of each partition.
 
     known: all partitions that are read, if ``partitions`` is only a part of them.
-    older: records that come before those of Kafka.
+    older: the archived records, which come before those of Kafka.
 
     Raises OptionError if the option names a partition that does not exist, or an offset past the end.  Also raises it
     for a time past the last record, if the option refuses such times.

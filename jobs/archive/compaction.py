@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping
 
 from tidegate.enumerators.archive.directory import Directory, in_order
-from tidegate.enumerators.archive.listing import archived_folder
+from tidegate.enumerators.archive.records import archived_folder
 from tidegate.jobs.archive.pieces import OBJECT_BYTES, MergedObject
 from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
-from tidegate.readers.archive.parquet import OwnLayout
+from tidegate.readers.archive.parquet import ParquetArchive
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.places.place import Place
 
@@ -50,11 +50,11 @@ def delete_merged(place: Place, partition: TopicPartition) -> int:
 
     Raises the errors of a listing.
     """
-    layout = OwnLayout(place)
-    path = layout.folder_of(*partition)
+    archive = ParquetArchive(place)
+    path = archive.folder_of(*partition)
     folder = archived_folder(place, path, option="--out")
     files = folder.files()
-    objects = layout.objects_in(path, {name: info.bytes for name, info in files.items()})
+    objects = archive.objects_in(path, {name: info.bytes for name, info in files.items()})
     unread = unread_since({obj: files[obj.name].written_s for obj in objects}, time.time() - KEPT_S)
     for obj in unread:
         folder.delete(obj.name)

@@ -13,12 +13,11 @@ import pyarrow as pa
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extent, SplitId, SplitRange
 from tidegate.enumerators.archive.directory import Directory
-from tidegate.enumerators.archive.listing import directories_of
+from tidegate.enumerators.archive.records import directories_of
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
 from tidegate.enumerators.kafka.topics import topic_id_text
 from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
-from tidegate.readers.archive.parquet import OwnLayout
-from tidegate.readers.archive.write import write_object
+from tidegate.readers.archive.parquet import ParquetArchive, write_object
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.reader import KafkaDetails
@@ -56,7 +55,7 @@ class MergedObject:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield their records from the archive."""
         for part in self.parts:
-            yield from OwnLayout(self.place).read(part.obj, part.start, part.end, _COLUMNS)
+            yield from ParquetArchive(self.place).read(part.obj, part.start, part.end, _COLUMNS)
 
 
 class Lost(NamedTuple):
@@ -106,7 +105,7 @@ def plan_archive(source: KafkaSource, place: Place) -> ArchivePlan:
         splits = enumerator.discover()
         extents, stops = enumerator.extents(splits), enumerator.stops(splits)
         partitions = {TopicPartition.of(split): split for split in splits}
-        listed = directories_of(OwnLayout(place), partitions, option="--out")
+        listed = directories_of(ParquetArchive(place), partitions, option="--out")
         directories = {split: listed[partition] for partition, split in partitions.items()}
         ends = enumerator.ends_under({split: directory.leader_epoch for split, directory in directories.items()})
         for split, extent in extents.items():

@@ -39,7 +39,7 @@ from tidegate.readers.kafka.records.batches import RecordBatch, corruption_named
 from tidegate.readers.kafka.schema import EVENT_TIME, EVENT_TIME_FAULT, MICROSECONDS, arrow_schema
 
 if TYPE_CHECKING:
-    from tidegate.readers.archive.layout import ArchiveLayout
+    from tidegate.readers.archive.archive import Archive
 
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class KafkaSplitReader(SplitReader):
         bad_records: BadRecordFile | None = None,
         include_event_time: bool = False,
         max_batch_bytes: int = 2 << 20,
-        archive: ArchiveLayout | None = None,
+        archive: Archive | None = None,
     ) -> None:
         self._config = config
         self._include_headers = include_headers

@@ -22,7 +22,7 @@ from tidegate.readers.places.place import Place, check_location
 from tidegate.readers.registry.client import RegistryConfig
 
 if TYPE_CHECKING:
-    from tidegate.readers.archive.layout import ArchiveLayout
+    from tidegate.readers.archive.archive import Archive
 
 _ANY = RegistryConfig("http://any")  # whether there is a registry is checked with the other options
 _LARGEST = 2**63 - 1  # of an offset or a time in Kafka's protocol
@@ -206,13 +206,13 @@ def in_milliseconds(timestamp: Timestamp) -> int:
     return timestamp if isinstance(timestamp, int) else epoch_ms(timestamp)
 
 
-def archive_at(location: str | None) -> ArchiveLayout | None:
+def archive_at(location: str | None) -> Archive | None:
     """Return the archive at a location, if there is one."""
     if location is None:
         return None
-    from tidegate.readers.archive.parquet import OwnLayout  # most queries need no Parquet
+    from tidegate.readers.archive.parquet import ParquetArchive  # most queries need no Parquet
 
-    return OwnLayout(Place(location))
+    return ParquetArchive(Place(location))
 
 
 def committed_only(config: KafkaConnectionConfig, given: Mapping[str, Any]) -> KafkaConnectionConfig:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -376,12 +376,8 @@ class KafkaSource(Source):
         if unused := self.without_effect:
             _LOG.warning("these options have no effect: %s", ", ".join(unused))
         by_timestamp = self.event_times.by_record_timestamp
-        kind: Callable[..., KafkaEnumerator] = KafkaTimestampEnumerator if by_timestamp else KafkaEnumerator
-        if (archive := archive_at(self.archive)) is not None:
-            from tidegate.enumerators.kafka.archived import archived_enumerator  # most queries have no archive
-
-            kind = archived_enumerator(archive, by_timestamp=by_timestamp)
-        return kind(
+        kind = KafkaTimestampEnumerator if by_timestamp else KafkaEnumerator
+        made = kind(
             self._config,
             self._subscription(),
             self._start,
@@ -391,6 +387,9 @@ class KafkaSource(Source):
             fail_on_data_loss=self.fail_on_data_loss,
             commit_group_id=self.commit_group_id,
         )
+        if (archive := archive_at(self.archive)) is not None:
+            made.add_archive(archive)
+        return made
 
     def reader(self, state: Json | None) -> SplitReader:
         """Read record batches straight into Arrow."""

@@ -1,9 +1,9 @@
 """Topics of which an archive holds the older records, and Kafka only the newer ones."""
 
 from tests.support.streams import kafka_source
-from tidegate.enumerators.archive.listing import directories_of
+from tidegate.enumerators.archive.records import directories_of
 from tidegate.jobs.archive.pieces import copy, plan_archive
-from tidegate.readers.archive.parquet import OwnLayout
+from tidegate.readers.archive.parquet import ParquetArchive
 
 
 def committed_source(kafka, topic, **fields):
@@ -19,7 +19,7 @@ def archive_topic(kafka, topic, place):
 
 def list_partition(place, topic, partition):
     """Return the directory of a partition."""
-    return directories_of(OwnLayout(place), [(topic, partition)])[topic, partition]
+    return directories_of(ParquetArchive(place), [(topic, partition)])[topic, partition]
 
 
 def delete_before(kafka, topic, offset, partition=0):

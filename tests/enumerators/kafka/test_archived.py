@@ -16,7 +16,7 @@ from tests.support.streams import append, kafka_source, new_topic
 from tidegate import KafkaSource
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Head, SplitRange
-from tidegate.enumerators.kafka import archived
+from tidegate.enumerators.kafka import history
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import CorruptDataError, DataLossError, OptionError
 from tidegate.jobs.archive import pieces as pieces_module
@@ -249,7 +249,7 @@ def test_a_planner_lists_the_archive_again_after_an_hour(kafka, twins, tmp_path,
         left = SplitRange(split, 50, COUNT)
         enumerator.details(left)  # the listing is new, so Kafka has all records behind it
         assert enumerator.extents([split])[split].begin == 0
-        monkeypatch.setattr(archived, "_LISTED_FOR_S", -1)
+        monkeypatch.setattr(history, "_LISTED_FOR_S", -1)
         enumerator.details(left)
         assert enumerator.extents([split])[split].begin == int(oldest.name.split(".")[1])
 

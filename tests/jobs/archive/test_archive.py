@@ -24,7 +24,7 @@ from tidegate.jobs.archive import run as archive_run
 from tidegate.jobs.archive.compaction import merges_of, unread_since
 from tidegate.jobs.archive.pieces import Lost, Margin, copy, pieces_of, plan_archive
 from tidegate.readers.archive.objects import ArchivedObject
-from tidegate.readers.archive.parquet import OwnLayout
+from tidegate.readers.archive.parquet import ParquetArchive
 from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.readers.places.place import Place
 from tidegate.sources.s3.connection import S3ConnectionOptions
@@ -112,7 +112,7 @@ def test_of_two_archivers_at_once_each_record_is_read_once_also_of_new_partition
     columns = arrow_schema(include_headers=True)
     for partition, count in enumerate((355, 7)):
         parts = list_partition(place, topic, partition).parts
-        read = [OwnLayout(place).read(part.obj, part.start, part.end, columns) for part in parts]
+        read = [ParquetArchive(place).read(part.obj, part.start, part.end, columns) for part in parts]
         assert [at for rows in read for batch in rows for at in batch["offset"].to_pylist()] == [*range(count)]
 
 
@@ -264,5 +264,5 @@ def test_killed_with_all_its_processes_it_goes_on(kafka, bucket):
     assert code == 0, errors
     for partition in range(PARTITIONS):
         (part,) = list_partition(place, topic, partition).parts
-        rows = OwnLayout(place).read(part.obj, 0, 500, arrow_schema(include_headers=True))
+        rows = ParquetArchive(place).read(part.obj, 0, 500, arrow_schema(include_headers=True))
         assert [offset for batch in rows for offset in batch.column("offset").to_pylist()] == [*range(500)]

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.errors import CorruptDataError, ObjectGoneError
-from tidegate.readers.archive import write
+from tidegate.readers.archive import parquet
 from tidegate.readers.archive.objects import ArchivedObject
-from tidegate.readers.archive.parquet import OwnLayout
-from tidegate.readers.archive.write import write_object
+from tidegate.readers.archive.parquet import ParquetArchive, write_object
 from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.readers.places.place import Place
 
@@ -46,7 +45,7 @@ def archived(location, records, first=0, following=100):
     empty = ArchivedObject("orders/0", 0, first, following, -1, -1, "id")
     batches = [batch(records[at : at + 3]) for at in range(0, len(records), 3)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(write, "GROUP_BYTES", 1)  # each batch is a row group
+        patch.setattr(parquet, "GROUP_BYTES", 1)  # each batch is a row group
         return place, *write_object(place, empty, SCHEMA, batches)
 
 
@@ -76,7 +75,7 @@ def test_any_range_gives_the_records_that_were_written(tmp_path_factory, records
     start = data.draw(st.integers(0, 50))
     end = data.draw(st.integers(start, 60))
     wanted = [kept for kept in records if start <= kept["offset"] < end]
-    assert rows(OwnLayout(place).read(obj, start, end, SCHEMA)) == (rows([batch(wanted)]) if wanted else [])
+    assert rows(ParquetArchive(place).read(obj, start, end, SCHEMA)) == (rows([batch(wanted)]) if wanted else [])
 
 
 def test_the_same_records_give_the_same_object(tmp_path):
@@ -87,7 +86,7 @@ def test_the_same_records_give_the_same_object(tmp_path):
         contents.append((obj.path, (tmp_path / name / obj.path).read_bytes()))
         assert [path.name for path in (tmp_path / name / "orders" / "0").iterdir()] == [obj.name]
     assert contents[0] == contents[1]
-    assert [(group.first, group.last) for group in OwnLayout(place).groups_of(obj)][:2] == [(0, 2), (3, 5)]
+    assert [(group.first, group.last) for group in ParquetArchive(place).groups_of(obj)][:2] == [(0, 2), (3, 5)]
 
 
 def test_a_large_object_is_read_by_ranges_from_a_bucket(bucket, s3_config):
@@ -96,10 +95,10 @@ def test_a_large_object_is_read_by_ranges_from_a_bucket(bucket, s3_config):
     place = Place(f"s3://{bucket.name}/lake", s3_config)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tidegate.readers.archive.parquet.SMALL_BYTES", 100)
-        patch.setattr(write, "GROUP_BYTES", 1)
+        patch.setattr(parquet, "GROUP_BYTES", 1)
         empty = ArchivedObject("orders/0", 0, 0, 30, -1, -1, "")
         obj, _ = write_object(place, empty, SCHEMA, [batch(records[:20]), batch(records[20:])])
-        assert rows(OwnLayout(place).read(obj, 15, 25, SCHEMA)) == rows([batch(records[15:25])])
+        assert rows(ParquetArchive(place).read(obj, 15, 25, SCHEMA)) == rows([batch(records[15:25])])
 
 
 @pytest.mark.parametrize("cut", [1, 200, 1000])
@@ -108,12 +107,12 @@ def test_a_damaged_object_is_named(tmp_path, cut):
     file = tmp_path / obj.path
     file.write_bytes(file.read_bytes()[:-cut])
     with pytest.raises(CorruptDataError, match=obj.name):
-        list(OwnLayout(place).read(obj._replace(size=obj.size - cut), 0, 30, SCHEMA))
+        list(ParquetArchive(place).read(obj._replace(size=obj.size - cut), 0, 30, SCHEMA))
     with pytest.raises(ObjectGoneError, match=obj.name):
-        list(OwnLayout(place).read(obj, 0, 30, SCHEMA))
+        list(ParquetArchive(place).read(obj, 0, 30, SCHEMA))
     file.unlink()
     with pytest.raises(ObjectGoneError, match="was deleted"):
-        list(OwnLayout(place).read(obj, 0, 30, SCHEMA))
+        list(ParquetArchive(place).read(obj, 0, 30, SCHEMA))
 
 
 def test_a_byte_that_has_changed_is_noticed(tmp_path):
@@ -124,7 +123,7 @@ def test_a_byte_that_has_changed_is_noticed(tmp_path):
     at = content.index(noise[1000:1100])
     file.write_bytes(content[:at] + b"?" + content[at + 1 :])
     with pytest.raises(CorruptDataError, match=rf"{obj.name} cannot be read: .*checksum"):
-        list(OwnLayout(place).read(obj, 0, 30, SCHEMA))
+        list(ParquetArchive(place).read(obj, 0, 30, SCHEMA))
 
 
 @pytest.mark.parametrize(
@@ -137,4 +136,4 @@ def test_an_object_that_holds_other_records_than_its_name_says_is_refused(tmp_pa
     (tmp_path / renamed.folder).mkdir(exist_ok=True)
     (tmp_path / obj.path).rename(tmp_path / renamed.path)
     with pytest.raises(CorruptDataError, match="its footer has another name"):
-        list(OwnLayout(place).read(renamed, 5, 30, SCHEMA))
+        list(ParquetArchive(place).read(renamed, 5, 30, SCHEMA))

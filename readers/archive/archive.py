@@ -37,13 +37,13 @@ class OpenObject(Protocol):
         """Yield the records of some groups, in the order of their offsets, as exactly these columns."""
 
 
-class ArchiveLayout(ABC):
+class Archive(ABC):
     """Finds the objects of a partition, with their offsets and times, and reads them.
 
     place: where the objects are.
 
-    Picklable: the driver lists the objects, and executors read them.  A layout never guesses an offset.  Where an
-    object does not tell the offset of each record, it raises CorruptDataError.
+    Picklable: the driver lists the objects, and executors read them.  An archive never guesses an offset: where an
+    object does not say the offset of each record, it raises CorruptDataError.
     """
 
     place: Place
