@@ -10,7 +10,8 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import TypeAlias, TypeVar
+from functools import partial
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -34,7 +35,6 @@ _LISTED_FOR_S = 3600.0  # merged objects are kept for longer
 _NEW_FOR_S = 60.0  # behind the listed objects, Kafka may be read without another look
 _FOR_TIMESTAMPS = ("topic", "partition", "offset", "timestamp")
 _NOTHING = Directory()
-_Answer = TypeVar("_Answer")
 Find: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Head | None]
 """Returns the wanted record of some records, if it is among them."""
 
@@ -230,24 +230,27 @@ class TopicHistory:
         left: dict[SplitId, int] = {}
         for split, at in positions.items():
             partition, end = TopicPartition.of(split), ends[split]
-            head = self._asked(lambda of, at=at, end=end: find(self._records.from_offset(of, at, end)), partition)
+            head = self._looked(partial(self._first, find, at, end), partition)
             if head is None:  # a look that found an object gone has listed anew, and the seam may be earlier
                 left[split] = max(at, min(end, self.seam(partition)))
             else:
                 heads[split] = head
         return heads, left
 
+    def _first(self, find: Find, start: int, end: int, directory: Directory) -> Head | None:
+        return find(self._records.from_offset(directory, start, end))
+
     def first_at(self, partition: TopicPartition, time_ms: int, start: int = 0) -> Head | None:
         """Return the first record at or after a time that is read from the archive, from an offset on."""
         end = self.seam(partition)
-        return self._asked(lambda of: self._records.first_at(of, time_ms, start, end), partition)
+        return self._looked(lambda directory: self._records.first_at(directory, time_ms, start, end), partition)
 
-    def _asked(self, ask: Callable[[Directory], _Answer], partition: TopicPartition) -> _Answer:
+    def _looked(self, look: Callable[[Directory], Head | None], partition: TopicPartition) -> Head | None:
         try:
-            return ask(self._directory(partition))
+            return look(self._directory(partition))
         except ObjectGoneError:  # such as by a lifecycle rule
             self._list([partition])
-            return ask(self._directory(partition))
+            return look(self._directory(partition))
 
     def lookup(self, times_ms: Mapping[SplitId, int], positions: Positions) -> dict[SplitId, Head]:
         """Return the first archived record at or after a time, from a position on, of each split that has one."""
