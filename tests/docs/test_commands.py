@@ -5,10 +5,8 @@ import shlex
 
 import typer
 
-from tests.docs import deploy
 from tests.support.pages import PAGES, ROOT, blocks
 from tidegate.cli import app
-from tidegate.version import __version__
 
 COMMANDS = typer.main.get_command(app)
 KNOWN = {"python", "first.py", "count_orders.py"}  # what the README and the tutorial let a reader write
@@ -56,19 +54,3 @@ def test_every_command_of_the_pages_exists_with_its_options():
     named = [*commands()]
     assert len(named) > 60
     assert [(page, " ".join(words), fault) for page, words in named if (fault := wrong(words)) is not None] == []
-
-
-def test_the_page_on_deploying_has_the_commands_that_its_program_types():
-    cluster, data, pack, submit, result, image = (block.text.splitlines() for block in deploy.commands())
-    assert [line.split()[0] for line in (*cluster, *data)] == [
-        *["PATH=$PWD/.venv/bin:$PATH"] * 2,
-        ".venv/bin/tidegate",
-        ".venv/bin/python",
-    ]
-    assert pack[0] == image[0] == "scripts/wheel dist"
-    wheel = f"tidegate-{__version__}-py3-none-any.whl"  # an older one may lie beside it
-    assert pack[2] == f"environment/bin/pip install dist/{wheel}"
-    assert f"ARG WHEEL={wheel}\n" in (ROOT / "examples/deploy/Dockerfile").read_text()
-    assert len(submit) == 2
-    assert "count_orders.py localhost:9092 orders /tmp/orders" in submit[1]
-    assert "orders/counts" in result[0]

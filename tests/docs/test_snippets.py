@@ -1,4 +1,4 @@
-"""The code of the pages runs as it stands, or up to the start of a query; every page's code is run by some test."""
+"""The code of the pages runs as it stands, or up to the start of a query."""
 
 import ast
 import json
@@ -10,45 +10,16 @@ from unittest.mock import Mock, create_autospec
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 import tidegate
-from tests.support.pages import PAGES, ROOT, blocks
+from tests.support.pages import blocks
 from tests.support.progresses import progress, report, source
 from tests.support.streams import NOON
-from tidegate.conformance import Abilities, Ability
-from tidegate.conformance.rules import rule_named
 from tidegate.windows import EventTimeSessionWindows, ProcessWindowFunction, TimeWindow, TumblingEventTimeWindows
-
-HERE = "tests/docs/test_snippets.py"
-RUN_BY = {
-    "README.md": "tests/docs/test_readme.py",
-    "docs/archive.md": HERE,
-    "docs/conformance.md": HERE,
-    "docs/from-flink.md": "tests/sources/windows/test_docs.py",
-    "docs/groups.md": HERE,
-    "docs/metrics.md": "tests/docs/test_metrics.py",
-    "docs/migrate.md": "tests/jobs/migrate/test_page.py",
-    "docs/operations.md": HERE,
-    "docs/options.md": HERE,
-    "docs/options-s3.md": HERE,
-    "docs/recipes.md": "tests/docs/test_recipes.py",
-    "docs/tutorial.md": "tests/docs/test_tutorial.py",
-    "docs/watermarks.md": HERE,
-    "docs/window-examples.md": "tests/windows/test_docs.py",
-    "docs/windows.md": HERE,
-    "docs/write-a-connector.md": "tests/conformance/test_write_a_connector.py",
-}
 
 
 def python(page):
     return [block for block in blocks(page) if block.language == "python"]
-
-
-def test_the_code_of_every_page_is_run_by_a_test():
-    with_code = {str(page.relative_to(ROOT)) for page in PAGES if python(page.relative_to(ROOT))}
-    assert with_code == RUN_BY.keys()
-    assert [test for test in RUN_BY.values() if not (ROOT / test).exists()] == []
 
 
 def test_operations(spark):
@@ -82,13 +53,6 @@ def test_options_s3(spark):
         block.run(names)
     assert names["orders"].columns == ["id", "country", "created"]
     assert names["orders"].isStreaming
-
-
-def test_groups():
-    names = {"WatermarkStrategy": tidegate.WatermarkStrategy, "timedelta": timedelta}
-    for block in python("docs/groups.md"):
-        block.run(names)
-    assert names["strategy"].group == "orders"
 
 
 def test_watermarks(spark, bucket):
@@ -133,19 +97,3 @@ def test_windows(spark):
     assert names["best"].columns[:4] == ["until", "window_start", "window_end", "page"]
     call, answer = re.fullmatch(r">>> (.*)\n(.*)\n", explained.text).groups()
     assert eval(call, names) == ast.literal_eval(answer)  # noqa: S307 - it is the page's
-
-
-def test_the_kit():
-    suite, check, abilities = python("docs/conformance.md")
-    names = {"Abilities": Abilities, "Ability": Ability}
-    abilities.run(names)
-    assert isinstance(names["abilities"], Abilities)
-    called = []
-
-    def check_connector(harness, only=()):
-        called.append((harness, [rule_named(name).id for name in only]))
-        return SimpleNamespace(raise_for_failures=lambda: None)
-
-    check.run({"MyHarness": "mine", "check_connector": check_connector})
-    assert called == [("mine", []), ("mine", ["READ-1"])]
-    suite.run({"pytest": pytest, "ConnectorSuite": object, "partial": None, "MyHarness": None})
