@@ -27,7 +27,7 @@ def test_every_public_name_and_its_methods_are_documented(name):
             "from tidegate import register, KafkaSource",
             ["numba", "pandas", "boto3", "pyarrow.compute", "pyarrow.parquet", "fastavro"],
         ),
-        ("import tidegate.jobs.watch.table", ["pyspark", "numba", "pandas", "kafka"]),
+        ("import tidegate.jobs.watch", ["pyspark", "numba", "pandas", "kafka"]),
         (  # in each run of pytest
             "import tidegate.conformance.pytest_plugin",
             ["pyspark", "pyarrow", "pydantic", "rich", "hypothesis", "numpy", "kafka", "tidegate.conformance.harness"],

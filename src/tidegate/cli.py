@@ -246,7 +246,7 @@ def kafka(
     ] = None,
 ) -> None:
     """Run a Kafka for development until Ctrl-C."""
-    from tidegate.jobs.serve import add_topics, serve_kafka
+    from tidegate.jobs.kafka import add_topics, serve_kafka
 
     if add_topic:
         if topic or folder or brokers > 1:
@@ -306,6 +306,6 @@ def watch(
     ] = None,
 ) -> None:
     """Show the sources of running queries: how far they have read, and what holds them back."""
-    from tidegate.jobs.watch.table import show_watch
+    from tidegate.jobs.watch import show_watch
 
     show_watch(once=once, location=alignment_location)

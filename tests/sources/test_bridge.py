@@ -19,7 +19,7 @@ from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.planning.pace import batch_note
 from tidegate.errors import CheckpointError, ContractError, OptionError
-from tidegate.jobs.watch.sources import group_sources
+from tidegate.jobs.watch import group_sources
 from tidegate.readers.contract import ReadTask, SplitReader
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.sources.add_on import AddOn

@@ -26,8 +26,7 @@ from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.notes.progress import PROGRESS, ProgressNote
 from tidegate.enumerators.planning.pace import BATCHES, batch_note
-from tidegate.jobs.watch.sources import group_sources, live_sources
-from tidegate.jobs.watch.table import live_table
+from tidegate.jobs.watch import group_sources, live_sources, live_table
 from tidegate.readers.s3.config import S3ConnectionConfig
 
 AT_NOON = datetime.fromtimestamp(NOON / 1000, timezone.utc)

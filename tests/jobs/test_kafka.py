@@ -7,7 +7,7 @@ import socket
 from kafka import KafkaAdminClient
 
 from tests.support.command import finish, started
-from tidegate.jobs.serve import _create
+from tidegate.jobs.kafka import _create
 from tidegate.servers.server import free_ports
 
 
