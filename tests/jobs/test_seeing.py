@@ -89,7 +89,7 @@ def test_a_page_does_not_say_that_it_shows_a_batch_that_its_run_has_repeated(spa
     finish_query(query)
     page = tidegate.report(query, tmp_path / "query.html").read_text()
     assert "10 rows in 1 batch" in page
-    assert "what was planned before, up to batch 2, is not shown" in page
+    assert "what earlier runs planned, up to batch 2, is not shown" in page
 
 
 def test_a_query_without_a_source_of_ours_has_nothing_to_show(spark, tmp_path):

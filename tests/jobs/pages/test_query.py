@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.browser import browse, measured
 from tests.support.progresses import HOUR, MINUTE, NOON, one, progress, report, run, source, typed
-from tidegate.jobs.pages.axis import utc_times
-from tidegate.jobs.pages.columns import columns
+from tidegate.jobs.pages.canvas import utc_times
+from tidegate.jobs.pages.chart import columns
 from tidegate.jobs.pages.query import COLUMNS, KEPT
 from tidegate.jobs.pages.query import query_page as page_of
 from tidegate.jobs.pages.trace import source_runs
@@ -158,7 +158,7 @@ def test_lines_that_lie_on_each_other_take_turns():
 def test_the_page_says_when_the_beginning_is_missing():
     assert "missing" not in query_page(run(3))
     kept_all_of_this_run = query_page(run(3, batches=5, first=7), first=7)
-    assert "what was planned before, up to batch 6, is not shown" in kept_all_of_this_run
+    assert "what earlier runs planned, up to batch 6, is not shown" in kept_all_of_this_run
     cut = query_page(run(3, batches=5, first=7), first=3)
     assert "Spark keeps the last 5 entries" in cut
     assert KEPT in cut
