@@ -7,7 +7,7 @@ from dataclasses import replace
 from tidegate.jobs.demo.run import Demo
 from tidegate.jobs.demo.windowed_count import CountRun
 from tidegate.jobs.figures import count, share, span
-from tidegate.jobs.pages.axis import Axis, hours_since
+from tidegate.jobs.pages.canvas import Axis, hours_since
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table, table_row
 from tidegate.jobs.pages.trace import Trace, source_runs, trace

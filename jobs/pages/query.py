@@ -14,8 +14,7 @@ from tidegate.jobs.account.of_progress import account_of_run, is_cut
 from tidegate.jobs.account.query import progress_of_run
 from tidegate.jobs.figures import clock_time, count, span, split_name
 from tidegate.jobs.files import writable
-from tidegate.jobs.pages.chart import chart
-from tidegate.jobs.pages.columns import columns
+from tidegate.jobs.pages.chart import chart, columns
 from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table, table_row
 from tidegate.jobs.pages.trace import SourceRun, Trace, source_runs, trace, with_axis
 from tidegate.sources.progress.query import LATE_DROPPED, QueryProgress, check_query

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import counted
 from tidegate.jobs.figures import clock_time, count
-from tidegate.jobs.pages.axis import utc_times
-from tidegate.jobs.pages.canvas import Canvas
-from tidegate.jobs.pages.columns import columns
+from tidegate.jobs.pages.canvas import Canvas, utc_times
+from tidegate.jobs.pages.chart import columns
 from tidegate.jobs.pages.layout import figure, key, layout, legend, table, table_row
 from tidegate.jobs.preview.advice import lead, of_spark, part, remarks, splits, suggestions, verdict
 
