@@ -47,7 +47,7 @@ class LiveSource:
     heard_at: when its last plan was written, which waits for the previous batch; or when a member of a group renewed
         its note.
     is_member: whether it is a member of a group, perhaps on another machine.
-    dropped: how many rows and groups the query has dropped as late in this run, once a batch has told it.
+    dropped: how many rows and groups the query has dropped as late in this run, once a batch has reported it.
     """
 
     query: str | None
@@ -116,8 +116,8 @@ def alerts(source: LiveSource) -> list[str]:
 def notices(progress: SourceProgress, now: datetime) -> list[str]:
     """Return sentences on the splits that have been paused longest, and on a deletion that is not near."""
     paused = sorted(progress.paused.items(), key=lambda item: item[1])[:_NAMED]
-    told = [f"{split} paused for {span(max(timedelta(), now - since))}" for split, since in paused]
-    return told + [sentence for sentence, is_soon in _deletion(progress) if not is_soon]
+    paused_longest = [f"{split} paused for {span(max(timedelta(), now - since))}" for split, since in paused]
+    return paused_longest + [sentence for sentence, is_soon in _deletion(progress) if not is_soon]
 
 
 def _deletion(progress: SourceProgress) -> Iterator[tuple[str, bool]]:

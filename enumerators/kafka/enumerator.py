@@ -284,7 +284,7 @@ class KafkaEnumerator(SplitEnumerator):
 
     def cost(self, ranges: Mapping[SplitId, SplitRange]) -> Cost:
         """Return offsets as rows, and bytes by the sizes of archived objects and the mean size of the records seen."""
-        archived, in_kafka = (0, ranges) if self._history is None else self._history.bytes_and_rest(ranges)
+        archived, in_kafka = (0, ranges) if self._history is None else self._history.split_by_seam(ranges)
         mean = self._find_head.bytes_per_record
         size = int(sum((r.end - r.start) * mean(TopicPartition.of(s)) for s, r in in_kafka.items()))
         return Cost(sum(r.end - r.start for r in ranges.values()), archived + size)

@@ -201,16 +201,16 @@ class TopicHistory:
             "archiveReadOffsets": sum(count for _, count in self._read.values()),
         }
 
-    def bytes_and_rest(self, ranges: Mapping[SplitId, SplitRange]) -> tuple[int, dict[SplitId, SplitRange]]:
+    def split_by_seam(self, ranges: Mapping[SplitId, SplitRange]) -> tuple[int, dict[SplitId, SplitRange]]:
         """Return about how many bytes of objects some ranges have, and what of them is in Kafka."""
-        size, rest = 0, {}
+        size, in_kafka = 0, {}
         for split, whole in ranges.items():
             partition = TopicPartition.of(split)
             seam = self.seam(partition) if partition in self._begins else 0
             start = min(max(whole.start, seam), whole.end)
             size += self._directory(partition).bytes_within(whole.start, start)
-            rest[split] = replace(whole, start=start)
-        return size, rest
+            in_kafka[split] = replace(whole, start=start)
+        return size, in_kafka
 
     def peek(self, positions: Positions, horizon: Horizon) -> tuple[dict[SplitId, Head], dict[SplitId, int]]:
         """Return the archived heads at or after positions, and for the other splits where Kafka goes on."""
@@ -230,7 +230,7 @@ class TopicHistory:
         left: dict[SplitId, int] = {}
         for split, at in positions.items():
             partition, end = TopicPartition.of(split), ends[split]
-            head = self._looked(partial(self._first, find, at, end), partition)
+            head = self._retried(partial(self._first, find, at, end), partition)
             if head is None:  # a look that found an object gone has listed anew, and the seam may be earlier
                 left[split] = max(at, min(end, self.seam(partition)))
             else:
@@ -243,9 +243,9 @@ class TopicHistory:
     def first_at(self, partition: TopicPartition, time_ms: int, start: int = 0) -> Head | None:
         """Return the first record at or after a time that is read from the archive, from an offset on."""
         end = self.seam(partition)
-        return self._looked(lambda directory: self._records.first_at(directory, time_ms, start, end), partition)
+        return self._retried(lambda directory: self._records.first_at(directory, time_ms, start, end), partition)
 
-    def _looked(self, look: Callable[[Directory], Head | None], partition: TopicPartition) -> Head | None:
+    def _retried(self, look: Callable[[Directory], Head | None], partition: TopicPartition) -> Head | None:
         try:
             return look(self._directory(partition))
         except ObjectGoneError:  # such as by a lifecycle rule

@@ -39,7 +39,7 @@ class Archived(NamedTuple):
 
     lost: the offsets that Kafka had deleted before.
     merged, deleted: the objects that were merged into larger ones, and those that were merged a day ago and deleted.
-    margin: how far Kafka's retention was behind the archive when the run began; None: it cannot be told.
+    margin: how far Kafka's retention was behind the archive when the run began; None: unknown.
     """
 
     objects: int

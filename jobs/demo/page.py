@@ -78,8 +78,8 @@ def page(demo: Demo) -> str:
 def traced(demo: Demo, run: CountRun) -> Trace:
     """Return the trace of a run for its picture, with only Spark's watermark, which loses rows."""
     (source,) = source_runs(run.batches)
-    told = trace(source.batches, demo.history)
-    return replace(told, stairs={**told.stairs, "source-watermark": ()})
+    whole = trace(source.batches, demo.history)
+    return replace(whole, stairs={**whole.stairs, "source-watermark": ()})
 
 
 def _run(demo: Demo, run: CountRun, axis: Axis) -> str:

@@ -95,17 +95,17 @@ def query_page(progresses: Sequence[QueryProgress], *, ended: bool) -> str | Non
 def _windows(progresses: Sequence[QueryProgress]) -> str:
     """Return sentences on what windows keep, and on the rows that they dropped as late, if there are any."""
     kept = {bucket: windows for batch in progresses for bucket, windows in batch.windows.items()}
-    told = ""
+    state = ""
     if kept:
         number = sum(windows.number for windows in kept.values())
         due = min((windows.due for windows in kept.values() if windows.due is not None), default=None)
-        told = (
+        state = (
             f" {counted(number, 'window')} open in the {counted(len(kept), 'bucket')} that this run called"
             f"{'' if due is None else f', the first due at {clock_time(due)} UTC'}; "
             f"the state has {progresses[-1].state_bytes / 2**20:,.1f} MiB."
         )
     dropped = sum(batch.late_dropped for batch in progresses)
-    return told + (f" Windows dropped {counted(dropped, 'row')} as late (Flink: {LATE_DROPPED})." if dropped else "")
+    return state + (f" Windows dropped {counted(dropped, 'row')} as late (Flink: {LATE_DROPPED})." if dropped else "")
 
 
 def _missing(progresses: Sequence[QueryProgress]) -> str:
@@ -143,8 +143,8 @@ def no_picture(last: SourceProgress) -> str:
 def _splits(last: SourceProgress, *, ended: bool) -> str:
     """Return a sentence on the states of the splits in the last plan, and on the split that holds back the others."""
     splits = counted(sum(last.splits.values()), "split")
-    told = f"; in the last plan {states(last)}" if ended else f": {states(last)}{holder(last)}"
-    return f"{splits}{told}.{_bad_records(last)}"
+    in_plan = f"; in the last plan {states(last)}" if ended else f": {states(last)}{holder(last)}"
+    return f"{splits}{in_plan}.{_bad_records(last)}"
 
 
 def states(last: SourceProgress) -> str:
@@ -247,13 +247,15 @@ def _holding(last: SourceProgress) -> str:
     return "" if last.generated is None else f" {_of_splits(last.generated)}"
 
 
-def _of_folders(said: CompletenessProgress) -> str:
+def _of_folders(complete: CompletenessProgress) -> str:
     until = (
-        "No folder is complete yet" if said.until is None else f"Folders are complete up to {clock_time(said.until)}"
+        "No folder is complete yet"
+        if complete.until is None
+        else f"Folders are complete up to {clock_time(complete.until)}"
     )
-    if said.held_from is None:
+    if complete.held_from is None:
         return f"{until}; no folder with objects waits for its marker."
-    return f"{until}; the folder of {clock_time(said.held_from)} has objects, and no marker yet."
+    return f"{until}; the folder of {clock_time(complete.held_from)} has objects, and no marker yet."
 
 
 def _of_splits(generated: GeneratedProgress) -> str:

@@ -86,10 +86,10 @@ class _OpenParquet:
             before = last
 
     def _bounds(self, number: int, column: str) -> tuple[int, int]:
-        told: Any = self._file.metadata.row_group(number).column(self._leaves[column]).statistics
-        if told is None or not told.has_min_max:
+        statistics: Any = self._file.metadata.row_group(number).column(self._leaves[column]).statistics
+        if statistics is None or not statistics.has_min_max:
             raise pa.ArrowInvalid(f"its footer has no bounds of {column}")
-        return told.min_raw, told.max_raw
+        return statistics.min_raw, statistics.max_raw
 
     def read(self, numbers: list[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the records of some row groups."""
