@@ -23,6 +23,7 @@ _JULIAN_DAY = 2_440_588  # the Julian day number of 1970-01-01
 _PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 _UTC = {"UTC", "Etc/UTC", "GMT", "Z", "+00:00"}
 _CLOCKS_AGREE_DAY = -25_567  # 1900-01-01: since then, the old and the new library agree on all time zones
+_COLUMNS_OF_SPARK = "org.apache.spark.sql.parquet.row.metadata"
 CLOCKS_AGREE_MS = _CLOCKS_AGREE_DAY * _PER_DAY["ms"]
 """Times since then are the same in both calendars, and in all time zones."""
 
@@ -58,10 +59,10 @@ class LegacyTimes(NamedTuple):
 
 
 def legacy_times(keys: Mapping[str, bytes]) -> LegacyTimes | None:
-    """Return what is in the Julian calendar by the keys in a footer or header (Spark: DataSourceUtils)."""
+    """Return what is in the Julian calendar, by the keys in a footer or header (Spark: DataSourceUtils)."""
     version = keys.get("org.apache.spark.version")
-    if version is None:
-        return None
+    if version is None:  # Spark 2 wrote only its columns, and Spark itself would shift the values
+        return LegacyTimes(own=True, int96=True, zone="unknown") if _COLUMNS_OF_SPARK in keys else None
     own = version < b"3.0.0" or "org.apache.spark.legacyDateTime" in keys
     int96 = version < b"3.1.0" or "org.apache.spark.legacyINT96" in keys
     zone = keys.get("org.apache.spark.timeZone", b"UTC").decode(errors="replace")

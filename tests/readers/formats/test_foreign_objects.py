@@ -176,5 +176,12 @@ def test_values_since_1900_are_read_of_any_zone_and_without_a_key_none_is_turned
         rows = read(made, obj, table.schema.remove_metadata())
         assert rows.column("at").equals(table.column("at"))
         assert rows.column("day").cast(pa.int32()).to_pylist() == [day, 5]
+    old = pa.table({"day": table["day"], "at": pa.array([-(10**16), 5], pa.timestamp("us", "UTC"))})
+    content = parquet(old.replace_schema_metadata({"org.apache.spark.sql.parquet.row.metadata": "{}"}))
+    made, obj = CASES["parquet"].made(InMemory(content)), held(content)
+    days = read(made, obj, pa.schema([("day", pa.date32())])).column("day")
+    assert days.cast(pa.int32()).to_pylist() == [-200_009, 5]
+    with pytest.raises(CorruptDataError, match=r"timestamps before 1900, .* the time zone 'unknown'"):
+        made.survey(obj, "at")
     content = parquet(table)
     assert read(CASES["parquet"].made(InMemory(content)), held(content), table.schema).equals(table)
