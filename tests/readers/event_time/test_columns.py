@@ -43,7 +43,7 @@ def test_a_date_is_its_midnight(days: list[date | None]) -> None:
         assert times_ms(pa.array(days, kind), None).to_pylist() == expected
 
 
-@given(st.sampled_from(INTEGERS), st.sampled_from(["s", "ms", "us"]), st.data())
+@given(st.sampled_from(INTEGERS), st.sampled_from(["s", "ms", "us", "ns"]), st.data())
 def test_integers_are_what_the_same_values_are_elsewhere(kind: pa.DataType, unit: Any, data: st.DataObject) -> None:
     least, most = (0, 2**kind.bit_width - 1)
     if pa.types.is_signed_integer(kind):
