@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -122,6 +122,12 @@ def path_of(column: str, fields: Sequence[pa.Field]) -> list[int] | None:
     return None if inner is None else [index, *inner]
 
 
+def _values_of(column: str, batch: pa.RecordBatch) -> pa.Array | None:
+    """Return the values at a dotted path; None: the rows have no such column."""
+    path = path_of(column, list(batch.schema))
+    return None if path is None else pc.struct_field(batch.to_struct_array(), path)
+
+
 class TimeTally:
     """The event times of the rows that a survey has read so far, and the size of these rows in the object."""
 
@@ -173,13 +179,11 @@ class SeenTimes:
         """
         if self.schema is not None:
             batch = conform(batch, self.schema)
-        path = path_of(self.column, list(batch.schema))
-        times = pa.nulls(batch.num_rows, pa.int64())
-        if path is not None:
-            values = pc.struct_field(batch.column(path[0]), path[1:]) if path[1:] else batch.column(path[0])
-            check_time_type(self.column, values.type, self.unit)
-            times = times_ms(values, self.unit)
-        tally.add_times(times)
+        values = _values_of(self.column, batch)
+        if values is None:
+            values = pa.nulls(batch.num_rows)
+        check_time_type(self.column, values.type, self.unit)
+        tally.add_times(times_ms(values, self.unit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,15 +200,17 @@ class EventTimeRange:
 
     def common(self, times: TimeRange) -> TimeRange | None:
         """Return the times in both ranges."""
-        low = times.min_ms if self.start_ms is None else max(times.min_ms, self.start_ms)
-        high = times.max_ms if self.end_ms is None else min(times.max_ms, self.end_ms - 1)
+        low, high = self._limits(times)
         return TimeRange(low, high) if low <= high else None
 
     def narrowed(self, times: TimeRange) -> TimeRange:
         """Return the times in both ranges; if there are none, the nearest time of the wanted range or of the rows."""
-        high = times.max_ms if self.end_ms is None else min(times.max_ms, self.end_ms - 1)
-        low = times.min_ms if self.start_ms is None else max(times.min_ms, self.start_ms)
+        low, high = self._limits(times)
         return TimeRange(min(low, high), high)
+
+    def _limits(self, times: TimeRange) -> tuple[int, int]:
+        low = times.min_ms if self.start_ms is None else max(times.min_ms, self.start_ms)
+        return low, times.max_ms if self.end_ms is None else min(times.max_ms, self.end_ms - 1)
 
     def has(self, times: Times) -> npt.NDArray[np.bool_]:
         """Return for each time whether it is in the range; NO_TIME is not."""
@@ -298,7 +304,7 @@ class RowTimes:
         return pa.array(usable, mask=usable == NO_TIME)
 
     def _own(self, batch: pa.RecordBatch) -> Times:
-        values = pc.struct_field(batch.to_struct_array(), path_of(self.column, list(batch.schema)))
+        values: Any = _values_of(self.column, batch)
         return int64_times(times_ms(values, self._unit_of(values.type)))
 
     def _unit_of(self, kind: pa.DataType) -> TimeUnit | None:
