@@ -7,7 +7,7 @@ from kafka import KafkaProducer
 
 import tidegate
 from tests.support.pages import blocks
-from tests.support.registered import avro_value
+from tests.support.registered import avro_value, header, registry_of
 from tests.support.streams import NOON, kafka_source, milliseconds, new_topic
 from tidegate.errors import OptionError
 
@@ -60,6 +60,16 @@ def test_event_times_and_columns_come_from_values_with_registered_schemas(spark,
     names = {"tidegate": tidegate, "df": source.read(spark).where("offset < 21")}
     block.with_own({"https://registry:8081": registry.url}).run(names)
     assert sorted((row.page, milliseconds(row["at"])) for row in names["orders"].collect()) == sorted(clicks)
+
+
+def test_an_id_may_be_in_a_header(spark):
+    with registry_of({7: SCHEMA}, "clicks-value") as config:
+        value = avro_value(7, RAW, {"page": "p", "at": NOON})
+        rows = [(value[5:], [("other", b"x"), ("__value_schema_id", header(7))]), (value, None)]
+        frame = spark.createDataFrame(rows, "value binary, headers array<struct<key string, value binary>>")
+        options = {"schema.registry.url": config.url}
+        column = tidegate.from_avro("value", "clicks-value", options, headers="headers").alias("click")
+        assert [row.page for row in frame.select(column).select("click.page").collect()] == ["p", "p"]
 
 
 @pytest.mark.parametrize(
