@@ -25,10 +25,8 @@ from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.enumerators.s3.standing import ManifestStanding, Step
 from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.query_folder import QueryFolder
-from tidegate.enumerators.s3.state.rereads import RereadRequests
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.state.snapshot import S3Snapshot
-from tidegate.errors import OptionError
 from tidegate.readers.objects.values import Chunk, S3Object
 
 _LOG = logging.getLogger("tidegate.planner")
@@ -61,7 +59,6 @@ class S3Enumerator(SplitEnumerator):
         self._standing = ManifestStanding(stored)
         self._folder = None if ledger is None else QueryFolder(ledger, self._standing.snapshot.owner, options or {})
         self._cleaning: SourceCleaning | None = None
-        self._rereads: RereadRequests | None = None
         self._restored = False
         self._committed: Positions = {}
         self._folders: CompleteFolders | None = None
@@ -85,8 +82,6 @@ class S3Enumerator(SplitEnumerator):
         number = self._standing.greatest_number(positions)
         if self._notifications is not None:
             self._notifications.held.stored(number)
-        if self._rereads is not None:
-            self._rereads.stored(number, {manifest.number for manifest in self.live.values()})
         if is_news:
             self._clean_what_is_read()
 
@@ -101,7 +96,6 @@ class S3Enumerator(SplitEnumerator):
         chunks = self._rounds.found()
         if chunks is not None:
             self._take_in(chunks)
-        self._read_again()
         self._adopt(self._standing.merged(self._committed))
         if self._cleaning is not None:
             self._cleaning.go_on(self.live)
@@ -157,8 +151,6 @@ class S3Enumerator(SplitEnumerator):
         now = self._standing.snapshot
         if self._cleaning is not None:
             now = replace(now, clean=self._cleaning.snapshot())
-        if self._rereads is not None:
-            now = replace(now, rereads=self._rereads.snapshot())
         return now.to_json()
 
     def metrics(self) -> Mapping[str, int]:
@@ -200,17 +192,11 @@ class S3Enumerator(SplitEnumerator):
         if self._discovery.folders is not None:
             self._discovery.folders.restore(stored.folders)
             self._folders = self._discovery.folders.known
-        if self._clean is None:
-            self._rereads = RereadRequests(self._folder.ledger, stored.rereads)
-        elif stored.rereads:
-            raise OptionError(
-                "cleanSource is set while objects are to be read again: let a run without it read them first"
-            )
-        else:
+        if self._clean is not None:
             self._cleaning = SourceCleaning(self._clean, self._folder.manifest, stored.clean or {})
         self._folder.remember({*self._committed, *self._named()})
         # Only when all is restored, because another attempt needs it.  What this run does not store must not come back.
-        kept = replace(stored, clean=None, rereads={}, listed_ms=None, folders=None)
+        kept = replace(stored, clean=None, listed_ms=None, folders=None)
         self._standing = replace(self._standing, snapshot=kept)
         self._restored = True
 
@@ -247,15 +233,6 @@ class S3Enumerator(SplitEnumerator):
             _LOG.info("manifest %s holds %d chunks", split, len(step.standing.live[split]))
         self._standing = step.standing
 
-    def _read_again(self) -> None:
-        if self._rereads is None or self._folder is None:
-            return
-        for name, chunks in self._rereads.pending().items():
-            self._folder.hold()
-            self._adopt(self._standing.with_chunks(chunks))
-            self._rereads.take(name, self._standing.snapshot.number)
-            _LOG.info("%d chunks are read again, as %s asks", len(chunks), name)
-
     def _clean_what_is_read(self) -> None:
         if self._cleaning is None:
             return
@@ -274,8 +251,7 @@ class S3Enumerator(SplitEnumerator):
     def _named(self) -> set[str]:
         """Return the names of files in a snapshot taken now, except the manifests."""
         cleaning = () if self._cleaning is None else self._cleaning.snapshot()
-        rereads = () if self._rereads is None else self._rereads.snapshot()
-        return {*self._standing.snapshot.runs, *cleaning, *rereads}
+        return {*self._standing.snapshot.runs, *cleaning}
 
     def _sweep(self) -> None:
         if self._folder is not None:

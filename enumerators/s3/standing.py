@@ -32,7 +32,7 @@ class Step(NamedTuple):
 class ManifestStanding:
     """The manifests that are not read to their end, and the snapshot of the objects found.
 
-    snapshot: with the number of the last manifest; others fill in its ``clean`` and ``rereads``.
+    snapshot: with the number of the last manifest; others fill in its ``clean``.
     live: the manifests, in the order in which they came.
     """
 

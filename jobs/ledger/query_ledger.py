@@ -14,7 +14,6 @@ from tidegate.enumerators.process_identity import has_ended
 from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT, LeftOut
 from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.enumerators.s3.state.ledger import Ledger
-from tidegate.enumerators.s3.state.rereads import RereadRequests
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.errors import OptionError
@@ -73,7 +72,6 @@ class QueryLedger:
             "objectsRemembered": None if seen is None else len(seen),
             "rememberedSince": None if seen is None else _time(seen.horizon_ms),
             "leftOut": dict(Counter(note.reason for note in self.left_out.objects())),
-            "rereads": self.requests,
             "manifests": [self._manifest(split) for split in self.manifests],
         }
 
@@ -142,12 +140,6 @@ class QueryLedger:
         notes = LeftOut()
         notes.restore(self.ledger.noted(LEFT_OUT) or b"")
         return notes
-
-    @cached_property
-    def requests(self) -> dict[str, int]:
-        """The number of chunks that wait to be read again, by request."""
-        waiting = RereadRequests(self.ledger, {} if self.state is None else self.state.rereads).pending()
-        return {name: len(chunks) for name, chunks in waiting.items()}
 
 
 def open_query_ledger(location: str, checkpoint: str | None, options: Sequence[str] | None) -> QueryLedger:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -204,20 +204,16 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             },
         )
 
-    def discovery(self, pages: Callable[[], Generator[Sequence[S3Object]]] | None = None) -> ObjectDiscovery:
-        """Return the discovery, which finds new objects, and cuts them into chunks.
-
-        pages: lists objects; None: the bucket and the queue show them.
-        """
+    def discovery(self) -> ObjectDiscovery:
+        """Return the discovery, which finds new objects, and cuts them into chunks."""
         store, rules = self._store(), self.listing_rules
-        is_told = self.queue_url is not None and pages is None
-        queue = NotificationQueue(self.connection, str(self.queue_url)) if is_told else None
+        queue = None if self.queue_url is None else NotificationQueue(self.connection, self.queue_url)
 
         def pages_below(folder: str) -> Generator[Sequence[S3Object]]:
             return ObjectListing(self.connection, self.bucket, replace(rules, prefix=folder)).pages()
 
         objects = ObjectDiscovery(
-            pages or ObjectListing(self.connection, self.bucket, rules).pages,
+            ObjectListing(self.connection, self.bucket, rules).pages,
             self._format(store),
             self._times,
             SeenObjects(milliseconds(self.max_file_age)),

@@ -18,7 +18,7 @@ _Checkpoint: TypeAlias = Annotated[
     str | None, an_option("DIR", "The checkpointLocation of the query, which shows what was read.", shown="none")
 ]
 
-ledger = typer.Typer(help="Show what an S3 query has found and read, and read objects again.", no_args_is_help=True)
+ledger = typer.Typer(help="Show what an S3 query has found and read.", no_args_is_help=True)
 
 
 def print_answer(answer: Any) -> None:
@@ -50,31 +50,3 @@ def why(
     from tidegate.jobs.ledger.why import Wanted, why_of
 
     print_answer(why_of(open_query_ledger(location, checkpoint, option), Wanted(key)))
-
-
-@ledger.command()
-def reread(
-    location: _Location,
-    objects: Annotated[str | None, an_argument("GLOB", "The objects to read again.", shown="all")] = None,
-    *,
-    checkpoint: Annotated[str, an_option("DIR", "The checkpointLocation of the query, which shows what was read.")],
-    begin: Annotated[
-        str | None, an_option("TIME", "Only chunks with event times at or after it.", "--from", shown="earliest")
-    ] = None,
-    end: Annotated[
-        str | None, an_option("TIME", "Only chunks with event times before it.", "--to", shown="latest")
-    ] = None,
-    option: SourceOptions = None,
-) -> None:
-    """Let the query read objects or event times once more. Their rows are then delivered twice.
-
-    It needs --option path=... and the other options of the query.
-
-    A TIME is ISO 8601, in UTC unless it has a zone, or milliseconds since 1970.
-    """
-    from tidegate.jobs.arguments import parse_time
-    from tidegate.jobs.ledger.query_ledger import open_query_ledger
-    from tidegate.jobs.ledger.reread import reread_objects
-
-    query_ledger = open_query_ledger(location, checkpoint, option)
-    print_answer(reread_objects(query_ledger, objects, parse_time("--from", begin), parse_time("--to", end)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pydantic import ConfigDict
 from typing_extensions import TypedDict
@@ -44,7 +44,7 @@ class S3Snapshot(Snapshot):
     owner: names the query, its part of the state location, and the holder of the lease.
     number: of the last manifest; 0: there is none yet.
     seen: None: no round has ended yet.
-    clean: for ``SourceCleaning``; None: the query does not clean.  A query that cleans takes no request to read again.
+    clean: for ``SourceCleaning``; None: the query does not clean.
     listed_ms: when the last full listing of a query with notifications began; None: the next round lists all.
     """
 
@@ -54,7 +54,6 @@ class S3Snapshot(Snapshot):
     number: int
     seen: SeenSnapshot | None
     clean: Mapping[SplitId, list[int]] | None = None
-    rereads: Mapping[str, int] = field(default_factory=dict)
     listed_ms: int | None = None
     folders: FoldersSnapshot | None = None
 

@@ -45,3 +45,8 @@ def test_a_place_that_no_query_used_and_a_checkpoint_of_another_query_are_told(q
 def test_a_key_gives_a_terminal_no_commands(capsys):
     print_answer([{"key": "in/\x1b[2Jä.json", "findings": [{"state": "left out", "reason": "nothing\rat all"}]}])
     assert capsys.readouterr().out.replace("\n", "").isprintable()
+
+
+def test_an_option_that_there_is_not_is_named_in_a_sentence(query, ledger):
+    query.run()
+    assert "there is no option 'endpiont'; did you mean 'endpoint'?" in ledger("show", endpiont="x")
