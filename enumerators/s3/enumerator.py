@@ -17,16 +17,14 @@ from tidegate.alignment.budget import Cost
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import Completeness, Json, SplitEnumerator
-from tidegate.enumerators.s3.cleaning.background import SourceCleaning
+from tidegate.enumerators.s3.cleaning import SourceCleaning
 from tidegate.enumerators.s3.discovery.complete_folders import CompleteFolders
 from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT
 from tidegate.enumerators.s3.discovery.rounds import BackgroundRounds, ObjectDiscovery
 from tidegate.enumerators.s3.manifest import Manifest
-from tidegate.enumerators.s3.standing import ManifestStanding, Step
-from tidegate.enumerators.s3.state.ledger import Ledger
-from tidegate.enumerators.s3.state.query_folder import QueryFolder
+from tidegate.enumerators.s3.standing import ManifestStanding, S3Snapshot, Step
+from tidegate.enumerators.s3.state.ledger import Ledger, QueryFolder
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
-from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.readers.objects.values import Chunk, S3Object
 
 _LOG = logging.getLogger("tidegate.planner")

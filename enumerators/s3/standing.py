@@ -1,4 +1,4 @@
-"""The standing of a query over manifests, and the next standing after a discovery round.
+"""The standing of a query over manifests, its snapshot, and the next standing after a discovery round.
 
 Pure: each step returns the next standing and the files to write before it counts.  A file never changes, so an
 interrupted step leaves only files that no offset names.
@@ -6,16 +6,45 @@ interrupted step leaves only files that no offset names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import pyarrow as pa
+from pydantic import ConfigDict
 
 from tidegate.alignment.splits import Positions, SplitId
+from tidegate.enumerators.s3.discovery.complete_folders import FoldersSnapshot
 from tidegate.enumerators.s3.manifest import Manifest
-from tidegate.enumerators.s3.state.seen_objects import SeenObjects
-from tidegate.enumerators.s3.state.snapshot import S3Snapshot
+from tidegate.enumerators.s3.state.seen_objects import SeenObjects, SeenSnapshot
+from tidegate.enumerators.snapshots import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class S3Snapshot(Snapshot):
+    """A snapshot of an S3 enumerator.
+
+    owner: names the query, its part of the state location, and the holder of the lease.
+    number: of the last manifest; 0: there is none yet.
+    seen: None: no round has ended yet.
+    clean: for ``SourceCleaning``; None: the query does not clean.
+    listed_ms: when the last full listing of a query with notifications began; None: the next round lists all.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    owner: str
+    number: int
+    seen: SeenSnapshot | None
+    clean: Mapping[SplitId, list[int]] | None = None
+    listed_ms: int | None = None
+    folders: FoldersSnapshot | None = None
+
+    @property
+    def runs(self) -> Collection[str]:
+        """The files with the objects that were seen."""
+        return () if self.seen is None else self.seen["runs"]
+
 
 MOST_MANIFESTS = 8
 """More manifests are merged, because the offset names each."""

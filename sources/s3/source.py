@@ -16,9 +16,9 @@ from typing_extensions import Self
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.durations import milliseconds
 from tidegate.enumerators.contract import Json, SplitEnumerator
-from tidegate.enumerators.s3.cleaning.cleaner import ObjectCleaner
+from tidegate.enumerators.s3.cleaning import ObjectCleaner
+from tidegate.enumerators.s3.discovery.complete_folders import MarkedFolders
 from tidegate.enumerators.s3.discovery.listing import ObjectListing
-from tidegate.enumerators.s3.discovery.marked_folders import MarkedFolders
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.discovery.samples import find_samples
 from tidegate.enumerators.s3.enumerator import S3Enumerator
@@ -37,11 +37,15 @@ from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.reader import S3SplitReader
 from tidegate.readers.s3.store import ObjectStore
 from tidegate.sources.contract import check_only_origin
-from tidegate.sources.s3.connection import S3ConnectionOptions
-from tidegate.sources.s3.discovery import S3DiscoveryOptions, is_listed
 from tidegate.sources.s3.first_objects import FirstObjects
-from tidegate.sources.s3.format import KEPT_OPTIONS, S3FormatOptions
-from tidegate.sources.s3.rows import S3RowOptions
+from tidegate.sources.s3.options import (
+    KEPT_OPTIONS,
+    S3ConnectionOptions,
+    S3DiscoveryOptions,
+    S3FormatOptions,
+    S3RowOptions,
+    is_listed,
+)
 from tidegate.sources.source import Source
 from tidegate.spark_private import to_arrow_schema
 

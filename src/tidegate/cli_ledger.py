@@ -29,7 +29,7 @@ def print_answer(answer: Any) -> None:
 @ledger.command()
 def show(location: _Location, *, checkpoint: _Checkpoint = None, option: SourceOptions = None) -> None:
     """Show which query uses the state location, which objects it has found, and how many of them it has read."""
-    from tidegate.jobs.ledger.query_ledger import open_query_ledger
+    from tidegate.jobs.ledger import open_query_ledger
 
     print_answer(open_query_ledger(location, checkpoint, option).to_json())
 
@@ -46,7 +46,6 @@ def why(
 
     The bucket is searched only with --option path=... and the other options of the query.
     """
-    from tidegate.jobs.ledger.query_ledger import open_query_ledger
-    from tidegate.jobs.ledger.why import Wanted, why_of
+    from tidegate.jobs.ledger import Wanted, open_query_ledger, why_of
 
     print_answer(why_of(open_query_ledger(location, checkpoint, option), Wanted(key)))

@@ -9,7 +9,7 @@ import pytest
 from tests.enumerators.s3 import queries as s3_queries
 from tests.enumerators.s3 import told_queries
 from tests.enumerators.s3.objects import Store
-from tidegate.enumerators.s3.cleaning import background as source_cleaning
+from tidegate.enumerators.s3 import cleaning as source_cleaning
 from tidegate.enumerators.s3.discovery import rounds
 from tidegate.enumerators.s3.notifications import held_messages
 from tidegate.enumerators.s3.notifications import queue as notification_queue

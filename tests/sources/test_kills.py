@@ -35,7 +35,7 @@ from tests.support.command import descendants, dice_of_kills
 from tests.support.streams import HOUR, MINUTE, NOON, new_topic
 from tests.support.waiting import await_that
 from tidegate.readers.places.place import Place
-from tidegate.sources.s3.connection import S3ConnectionOptions
+from tidegate.sources.s3.options import S3ConnectionOptions
 from tidegate.windows import EventTimeSessionWindows
 from tidegate.windows.testing import WindowHarness
 

@@ -15,8 +15,8 @@ from itertools import islice
 import pyarrow as pa
 
 from tidegate.enumerators.daemon_threads import DaemonThreads
+from tidegate.enumerators.s3.discovery.complete_folders import MarkedFolders
 from tidegate.enumerators.s3.discovery.left_out import LeftOut
-from tidegate.enumerators.s3.discovery.marked_folders import MarkedFolders
 from tidegate.enumerators.s3.notifications.objects import ObjectNotifications
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes

@@ -17,8 +17,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
-from tidegate.enumerators.s3.state.snapshot import SeenSnapshot
 from tidegate.errors import CheckpointError
 from tidegate.readers.objects.values import S3Object
 
@@ -30,6 +30,18 @@ KEY_BYTES = 16  # two keys with one digest would be one object: with 128 bits th
 VERSION_BYTES = 8
 GROWTH = 4  # the least ratio between the lengths of a run and the next one; a million objects are at most ten runs
 KINDS = ("<u8", "<u8", "<u8", "<i8")
+
+
+class SeenSnapshot(TypedDict):
+    """A snapshot of ``SeenObjects``.
+
+    horizon: in ms; objects older than that are not new.
+    newest: the greatest LastModified that was seen, in ms.
+    """
+
+    runs: list[str]
+    horizon: int | None
+    newest: int | None
 
 
 class SeenRun:

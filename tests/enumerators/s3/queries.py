@@ -17,8 +17,7 @@ from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.enumerators.s3.enumerator import S3Enumerator
 from tidegate.enumerators.s3.standing import MOST_MANIFESTS
 from tidegate.enumerators.s3.state.lease import Lease
-from tidegate.enumerators.s3.state.ledger import Ledger
-from tidegate.enumerators.s3.state.query_folder import ORPHAN_S
+from tidegate.enumerators.s3.state.ledger import ORPHAN_S, Ledger
 from tidegate.readers.s3.config import S3ConnectionConfig
 
 DISCOVERY_S = 30

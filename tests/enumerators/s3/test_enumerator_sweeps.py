@@ -2,7 +2,7 @@
 
 from tests.enumerators.s3.objects import MODIFIED
 from tests.enumerators.s3.queries import LATER_S, MOST_MANIFESTS, all_once, open_ledger
-from tidegate.enumerators.s3.state.query_folder import OFFSETS_REMEMBERED
+from tidegate.enumerators.s3.state.ledger import OFFSETS_REMEMBERED
 from tidegate.errors import DeadlineError
 
 

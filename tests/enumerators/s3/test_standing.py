@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.enumerators.s3.objects import chunk_table
-from tidegate.enumerators.s3.standing import MOST_MANIFESTS, ManifestStanding
+from tidegate.enumerators.s3.standing import MOST_MANIFESTS, ManifestStanding, S3Snapshot
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
-from tidegate.enumerators.s3.state.snapshot import S3Snapshot
 from tidegate.readers.objects.values import Chunk, S3Object
 
 BEGIN = ManifestStanding(S3Snapshot("a", 0, None))

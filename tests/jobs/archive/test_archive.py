@@ -27,7 +27,7 @@ from tidegate.readers.archive.objects import ArchivedObject
 from tidegate.readers.archive.parquet import ParquetArchive
 from tidegate.readers.kafka.schema import arrow_schema
 from tidegate.readers.places.place import Place
-from tidegate.sources.s3.connection import S3ConnectionOptions
+from tidegate.sources.s3.options import S3ConnectionOptions
 
 PARTITIONS = 40
 

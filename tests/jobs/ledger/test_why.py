@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.support.streams import HOUR, NOON
-from tidegate.jobs.ledger.why import Wanted
+from tidegate.jobs.ledger import Wanted
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 from tests.enumerators.s3.objects import CHUNK_BYTES, chunk_table
 from tests.support.waiting import await_that
-from tidegate.enumerators.s3.cleaning import background as source_cleaning
-from tidegate.enumerators.s3.cleaning.background import SourceCleaning
+from tidegate.enumerators.s3 import cleaning as source_cleaning
+from tidegate.enumerators.s3.cleaning import SourceCleaning
 from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.errors import CheckpointError, ConnectorError, DeadlineError
 from tidegate.readers.objects.values import Chunk

@@ -5,8 +5,8 @@ from contextlib import closing
 import pytest
 
 from tests.enumerators.s3.endpoints import Endpoint
-from tidegate.enumerators.s3.cleaning import cleaner as object_cleaner
-from tidegate.enumerators.s3.cleaning.cleaner import ObjectCleaner
+from tidegate.enumerators.s3 import cleaning as object_cleaner
+from tidegate.enumerators.s3.cleaning import ObjectCleaner
 from tidegate.errors import ConnectorError, OptionError
 from tidegate.readers.s3.address import S3Address
 from tidegate.readers.s3.store import ObjectStore

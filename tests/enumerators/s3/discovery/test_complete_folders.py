@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.enumerators.s3.discovery.complete_folders import CompleteFolders
-from tidegate.enumerators.s3.state.snapshot import S3Snapshot
+from tidegate.enumerators.s3.standing import S3Snapshot
 from tidegate.enumerators.s3.times.markers import MarkedFolder
 from tidegate.errors import CheckpointError
 from tidegate.readers.objects.values import TimeRange

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.enumerators.s3.objects import COLUMN, MODIFIED, discovery
-from tidegate.enumerators.s3.discovery.marked_folders import MarkedFolders
+from tidegate.enumerators.s3.discovery.complete_folders import MarkedFolders
 from tidegate.enumerators.s3.times.markers import parse_markers
 from tidegate.readers.event_time.columns import EventTimeRange
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.enumerators.s3.queries import open_ledger
-from tidegate.enumerators.s3.state.query_folder import OFFSETS_REMEMBERED, ORPHAN_S, QueryFolder
+from tidegate.enumerators.s3.state.ledger import OFFSETS_REMEMBERED, ORPHAN_S, QueryFolder
 
 
 @pytest.fixture
