@@ -1,7 +1,23 @@
-"""The S3 enumerator: the life of manifests."""
+"""The S3 enumerator: the life of manifests, long rounds, restarts, and files that it no longer needs."""
 
-from tests.enumerators.s3.objects import MODIFIED
-from tests.enumerators.s3.queries import all_once
+import socket
+import subprocess
+import sys
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.enumerators.s3.objects import MODIFIED, discovery
+from tests.enumerators.s3.queries import LATER_S, MOST_MANIFESTS, all_once, discovery_threads, open_ledger
+from tests.support.clocks import Clock
+from tests.support.waiting import await_that
+from tidegate.enumerators.s3.discovery import rounds
+from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT, LeftOut
+from tidegate.enumerators.s3.state.lease import Lease
+from tidegate.enumerators.s3.state.ledger import OFFSETS_REMEMBERED
+from tidegate.errors import CheckpointError, ConnectorError, CorruptDataError, DeadlineError
 
 
 def test_a_manifest_is_a_split_that_is_read_in_order_of_time_then_retired_and_forgotten(query, store):
@@ -40,3 +56,264 @@ def test_objects_that_are_there_at_the_beginning_may_be_left_out_for_ever(query,
     one.pass_time()
     one.drain()
     assert one.delivered == {("b", 0): 1, ("c", 0): 1}
+
+
+def test_a_later_round_that_takes_long_goes_on_beside_the_plans(query, store, monkeypatch):
+    monkeypatch.setattr(rounds, "_PATIENCE_S", 0.01)
+    store.put("a", [1], [100])
+    one = query(drift_ms=1)
+    one.batch()
+    go_on = threading.Event()
+    store.on_page = lambda _: go_on.wait(60)
+    store.put("b", [50])
+    one.pass_time()
+    one.batch()
+    one.pass_time()
+    one.batch()
+    assert one.batches == [[1], [100], []]
+    known = store.rounds
+    assert known == 2
+    go_on.set()
+    await_that(one.source._rounds._round.done)
+    one.pass_time()
+    one.drain()
+    assert store.rounds == known
+    assert one.delivered == all_once(one)
+
+
+def test_a_round_that_times_out_is_a_failure_and_not_one_that_takes_long(query, store):
+    store.put("a", [1])
+
+    def fail(_):
+        raise TimeoutError("a socket of the listing")
+
+    store.on_page = fail
+    with pytest.raises(TimeoutError, match="a socket"):
+        query().plan()
+
+
+@pytest.mark.parametrize("during", ["page", "survey"])
+def test_closing_ends_a_round_soon(query, store, monkeypatch, during):
+    monkeypatch.setattr(rounds, "_PATIENCE_S", 0.01)
+    one = query()
+    one.batch()
+    for number in range(5_000):
+        store.put(f"{number:04}", [1])
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hold(_):
+        begun.set()
+        go_on.wait(60)
+
+    setattr(store, f"on_{during}", hold)
+    one.pass_time()
+    one.batch()
+    assert begun.wait(60)
+    one.stop()
+    looked_at = len(store.surveyed)
+    go_on.set()
+    await_that(lambda: not discovery_threads())
+    assert len(store.surveyed) <= looked_at + 16
+
+
+HANG = """
+import signal, sys
+from contextlib import closing
+from tests.enumerators.s3.objects import Store, discovery
+from tidegate import S3Source
+from tidegate.enumerators.s3.enumerator import S3Enumerator
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # as a planner has it
+what, endpoint = sys.argv[1:]
+source = S3Source(path="s3://bucket/in", endpoint=endpoint, access_key="a", secret_key="b", region="us-east-1")
+enumerator = source.enumerator(None)
+if what == "survey":
+    store = Store()
+    store.put("a", [1])
+    store.on_survey = lambda _: source._store().find("a")
+    enumerator = S3Enumerator(discovery(store), None, None)
+with closing(enumerator):
+    enumerator.discover()
+"""
+
+
+@pytest.mark.parametrize("what", ["listing", "survey"])
+def test_a_planner_that_is_ended_does_not_wait_for_an_endpoint_that_is_silent(what):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60)
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with subprocess.Popen([sys.executable, "-c", HANG, what, address]) as planner:
+            asked, _ = silent.accept()
+            with asked:
+                assert asked.recv(100)
+                planner.terminate()
+                assert planner.wait(30) == 0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "harm", "sentence"),
+    [
+        ("0*", Path.unlink, r"has lost '00000001-.*', which the checkpoint names"),
+        ("0*", lambda path: path.write_bytes(path.read_bytes()[:-1]), r"manifest '00000001-.*' .* is damaged"),
+        ("seen-*", Path.unlink, r"has lost 'seen-.*', which the checkpoint names"),
+        (
+            "seen-*",
+            lambda path: path.write_bytes(path.read_bytes()[:-1]),
+            r"memory of discovered objects 'seen-.*' is damaged",
+        ),
+    ],
+)
+def test_a_restart_refuses_what_is_missing_or_damaged(query, store, tmp_path, pattern, harm, sentence):
+    store.put("a", [1], [100])
+    one = query(drift_ms=1)
+    one.batch()
+    (path,) = (tmp_path / "state" / "ledger").glob(f"*/{pattern}")
+    path.chmod(0o600)
+    harm(path)
+    one.restart()
+    with pytest.raises(CheckpointError, match=sentence):
+        one.plan()
+
+
+def test_the_same_query_restarts_at_once_whether_it_was_killed_or_stopped(query, store):
+    clock = Clock()
+    store.put("a", [1], [100])
+    one = query(drift_ms=1, lease=lambda root: Lease(root, clocks=clock.clocks))
+    one.batch()
+    for end, key in ((one.kill, "b"), (one.stop, "c")):
+        end()
+        store.put(key, [50])
+        one.batch()
+        assert (clock.now, store.surveyed[-1]) == (0, key)
+    assert store.surveyed == ["a", "b", "c"]
+
+
+def test_two_live_queries_cannot_share_a_location(query, store):
+    # The lease is short, because the second query waits until it sees the lease renewed.
+    quick = {"lease": lambda root: Lease(root, lease_s=5)}
+    store.put("a", [1])
+    one, other = query(**quick), query(**quick)
+    one.drain()
+    with pytest.raises(ConnectorError, match="is in use by another query"):
+        other.plan()
+    one.pass_time()
+    store.put("b", [1])
+    one.drain()
+    assert one.delivered == all_once(one)
+    one.stop()
+    other.drain()
+    assert other.delivered == all_once(other)
+
+
+def test_a_run_whose_checkpoint_another_run_took_over_writes_no_more(query, store):
+    store.put("a", [1], [100])
+    one = query(drift_ms=1)
+    one.batch()
+    second = query(drift_ms=1)
+    second.offset = one.offset
+    second.batch()
+    with pytest.raises(ConnectorError, match="was taken over by another run"):
+        one.source._folder._lease.renew()
+    store.put("b", [1])
+    one.pass_time()
+    names = one.files()
+    with pytest.raises(ConnectorError, match="was taken over by another run"):
+        one.plan()
+    assert one.files() == names
+
+
+def test_what_was_left_out_and_why_is_noted_and_outlives_a_restart(query, store):
+    def judge(obj):
+        if obj.key == "corrupt":
+            raise CorruptDataError("no JSON")
+
+    store.on_survey = judge
+    store.put("a", [1])
+    store.put("corrupt", [1])
+    one = query(discover=partial(discovery, ignore_corrupt=True))
+    one.drain()
+    store.put("a", [2])
+    one.restart()
+    one.drain()
+    for _ in range(3):
+        one.pass_time()
+        one.batch()
+    noted = LeftOut()
+    noted.restore(one.source._folder.ledger.noted(LEFT_OUT))
+    assert [(left_out.obj.key, left_out.reason) for left_out in noted.objects()] == [
+        ("corrupt", "corrupt"),
+        ("a", "overwritten"),
+    ]
+    assert one.run.source_progress()["metrics"]["numFilesLeftOut"] == 1  # by this run
+
+
+def test_orphans_are_swept_and_nothing_that_an_offset_names(query, store):
+    one = query(drift_ms=1)
+    one.later_s = LATER_S
+    open_ledger(one.folder).write("schema", b"of the source's own")
+    one.batch()
+    orphans = ["00000007-0123456789abcdef", "seen-0123"]
+    for name in orphans:
+        one.source._folder.ledger.write(name, b"left by a run that was killed")
+    for number in range(30):
+        store.put(f"{number:02}", [number], [1_000 - number])
+        one.pass_time()
+        one.batch()
+        names = one.files()
+        assert {*one.manifests, *one.offset["enumerator"]["seen"]["runs"]} <= set(names)
+        assert not set(orphans) & set(names)
+        assert len(names) <= MOST_MANIFESTS + 6 * OFFSETS_REMEMBERED
+        if number % 4 == 3:
+            one.restart()
+    one.drain()
+    assert one.delivered == all_once(one)
+
+
+def test_a_query_that_is_begun_later_in_a_location_sweeps_nothing_of_the_first(query, store):
+    store.put("a", [1], [1_000])
+    first, second = query(drift_ms=1), query(drift_ms=1)
+    first.batch()
+    first.stop()
+    second.later_s = LATER_S
+    for number in range(5):
+        store.put(f"b{number}", [number])
+        second.pass_time()
+        second.drain()
+    second.stop()
+    first.drain()
+    for run in (first, second):
+        assert run.delivered == all_once(run)
+
+
+def test_what_is_cleaned_no_more_is_not_named_any_more(query, store):
+    def clean(_):
+        raise DeadlineError("the endpoint does not answer")
+
+    one = query(clean=clean)
+    store.put("a", [1])
+    one.drain()
+    store.put("b", [1])
+    one.pass_time()
+    one.drain()
+    assert "clean" in one.offset["enumerator"]
+    one.fields["clean"] = None
+    one.restart()
+    store.put("c", [1])
+    one.drain()
+    assert "clean" not in one.offset["enumerator"]
+    assert one.delivered == all_once(one)
+
+
+def test_what_the_last_offset_names_stays_while_rounds_find_objects_without_a_chunk(query, store):
+    one = query()
+    one.later_s = LATER_S
+    store.put("a", [1])
+    one.drain()
+    for number in range(2 * OFFSETS_REMEMBERED):
+        store.put(f"empty-{number}", modified_ms=MODIFIED + number)
+        one.pass_time()
+        one.batch()
+    one.restart()
+    store.put("b", [2])
+    one.drain()
+    assert one.delivered == all_once(one)

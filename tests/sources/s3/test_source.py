@@ -1,4 +1,4 @@
-"""The S3 source through Spark: everything once, in event-time order, whatever happens to the bucket."""
+"""The S3 source through Spark: everything once, in event-time order, as Spark's own readers read it."""
 
 from datetime import timedelta
 from itertools import pairwise
@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql.functions import lit
 
 import tidegate
+from tests.support.queues import event_bridge_body, s3_body, sns_body
 from tests.support.streams import HOUR, MINUTE, NOON, available_now, finish, milliseconds, parsed, running, start
 from tests.support.waiting import await_that
 from tidegate import OptionError, Source, WatermarkStrategy
@@ -172,3 +173,80 @@ def test_windows_close_on_the_markers_of_folders_and_not_before(spark, bucket, s
     bucket.put(f"{folders[2]}/_SUCCESS", b"")
     finish(start(counts, tmp_path / "checkpoint", keep, availableNow=True))
     assert closed()[2:] == [(NOON + 2 * HOUR, 10)]
+
+
+UNTIMED = {
+    "csv": (b'id,name\n1,"a, b"\n,\n\n2,"\xc3\xbc"\n', {"header": True}),
+    "text": (b"a\r\n\nb\rc\xff", {}),
+    "binaryFile": (b"\x00\xff\n", {}),
+}
+
+
+@pytest.mark.parametrize("file_format", UNTIMED)
+def test_a_batch_query_reads_what_sparks_own_reader_reads(spark, bucket, source, tmp_path, file_format):
+    content, options = UNTIMED[file_format]
+    (tmp_path / "local").mkdir()
+    for name in ("a", "b"):
+        bucket.put(name, content)
+        (tmp_path / "local" / name).write_bytes(content)
+    bucket.put("empty", b"")
+    (tmp_path / "local" / "empty").touch()
+    ours = source(file_format=file_format, state_location=None, **options).read(spark)
+    theirs = spark.read.options(**options).format(file_format).load(str(tmp_path / "local"))
+    assert ours.schema == theirs.schema
+    columns = [name for name in ours.columns if name not in ("path", "modificationTime")]
+    rows = sorted(map(str, ours.select(*columns).collect()))
+    assert rows == sorted(map(str, theirs.select(*columns).collect()))
+    assert len(rows) >= 2
+    if file_format == "binaryFile":
+        assert {row["path"] for row in ours.collect()} == {f"{bucket.path}/a", f"{bucket.path}/b"}
+
+
+def test_csv_without_a_header_goes_by_the_given_schema_but_for_columns_of_folders(spark, bucket):
+    for day in (15, 16):
+        bucket.put(f"day={day}/part", f"{day};x;2023-11-{day} 10:00:00\n".encode())
+    options = {
+        "path": bucket.path,
+        "fileFormat": "csv",
+        "delimiter": ";",
+        "eventTime": "column:at",
+        "startingTimestamp": "2023-11-16T00:00:00",
+        **bucket.options,
+    }
+    given = spark.read.format("tidegate_s3").schema("id int, day int, name string, at timestamp").options(**options)
+    (row,) = given.load().collect()
+    assert (row["id"], row["day"], row["name"], milliseconds(row["at"])) == (16, 16, "x", NOON + 22 * HOUR)
+
+
+NAMES = ("plain", "a space", "plus+plus", "per%20cent", "ümläut-日本", "q?a=1&b#c", "dt=2026-11-21/part 0")
+
+
+def ids_of(rows):
+    return [row["id"] for row in rows.collect()]
+
+
+def test_a_stream_reads_what_it_is_told_once_and_empties_the_queue(spark, bucket, queue, source, tmp_path):
+    fields = {"queue_url": queue.url, "file_format": "json", "event_time": "column:at", "event_time_unit": "ms"}
+    stream = source(**fields, discovery_interval=timedelta(milliseconds=200))
+    bucket.put_rows("before.json", [(0, NOON)])
+    queue.send(s3_body((bucket.name, "in/before.json")), "no JSON")
+    read = []
+    frame = stream.read_stream(spark).select("id")
+    with running(start(frame, tmp_path / "checkpoint", lambda batch, _: read.extend(ids_of(batch)))):
+        await_that(lambda: read == [0], state=lambda: read)
+        for number, name in enumerate(NAMES, 1):
+            bucket.put_rows(f"{name}.json", [(number, NOON + number * HOUR)])
+            key = f"in/{name}.json"
+            shapes = (
+                s3_body((bucket.name, key)),
+                sns_body(s3_body((bucket.name, key))),
+                event_bridge_body(bucket.name, key),
+            )
+            queue.send(shapes[number % 3], shapes[(number + 1) % 3])
+        bucket.put_rows("untold.json", [(99, NOON)])
+        await_that(lambda: len(read) > len(NAMES), state=lambda: read)
+        await_that(lambda: len(queue) == 1, state=queue.counts)
+    assert sorted(read) == list(range(len(NAMES) + 1))
+    batch = source(**fields).read(spark).select("id")
+    assert sorted(ids_of(batch)) == [*range(len(NAMES) + 1), 99]
+    assert len(queue) == 1

@@ -1,4 +1,4 @@
-"""The ledger and its files, on a disk and in a bucket of a real endpoint."""
+"""The ledger and its files, on a disk and in a bucket of a real endpoint, which stay as long as offsets name them."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -6,9 +6,10 @@ from contextlib import closing
 import pytest
 
 from tests.enumerators.s3.endpoints import Endpoint
+from tests.enumerators.s3.queries import open_ledger
 from tests.support.clocks import Clock
 from tidegate.enumerators.s3.state.lease import Lease
-from tidegate.enumerators.s3.state.ledger import Ledger
+from tidegate.enumerators.s3.state.ledger import OFFSETS_REMEMBERED, ORPHAN_S, Ledger, QueryFolder
 from tidegate.errors import ContractError
 
 
@@ -77,3 +78,21 @@ def test_a_write_whose_answer_was_lost_is_no_other_ones(server, tmp_path):
             step()
         endpoint.answers_lost = 0
         lease.release()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = QueryFolder(open_ledger(tmp_path, later_s=2 * ORPHAN_S), "me", {"path": "s3://b/in/"})
+    made.hold()
+    yield made
+    made.release()
+
+
+def test_what_one_of_the_last_offsets_names_stays_and_what_none_names_goes(folder):
+    folder.write({f"file{number}": b"x" for number in range(OFFSETS_REMEMBERED + 3)})
+    for number in range(OFFSETS_REMEMBERED + 1):
+        folder.remember([f"file{number}"])
+        folder.remember([f"file{number}"])
+    folder.sweep([f"file{OFFSETS_REMEMBERED + 1}"])
+    left = {name for name in folder.ledger.names() if name.startswith("file")}
+    assert left == {f"file{number}" for number in range(1, OFFSETS_REMEMBERED + 2)}
