@@ -1,6 +1,7 @@
-"""Sends the GETs of objects and of listings, which come in great numbers, by http.client.
+"""Sends the GETs of objects and of listings, which come in great numbers.
 
-boto3 names the address, the region, the certificates and the credentials, but its own call takes several times the CPU.
+boto3 names the address, the region, the certificates and the credentials, but its own call takes ten times the CPU, and
+http.client's twice as much.
 No redirect is followed.  Whatever is not a plain answer is left to boto3's client, which repeats the request, explains
 errors, and follows a bucket to its region.
 """
@@ -11,29 +12,30 @@ import atexit
 import functools
 import hashlib
 import hmac
+import io
 import os
 import select
+import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
 
 from tidegate.errors import TransientError
 from tidegate.readers.s3.config import PAYER, S3ConnectionConfig
 
 STEP_BYTES = 256 << 10  # the most bytes of a body between two checks of a deadline
+_BUFFER_BYTES = 64 << 10
+_MOST_HEADERS = 1000
 _MOST_IDLE = 64
+_PLAIN = {"accept-encoding": "identity"}
 _NO_BODY = hashlib.sha256().hexdigest()
 _ALGORITHM = "AWS4-HMAC-SHA256"
-
-
-class _Headers(Protocol):
-    def get(self, name: str, /) -> str | None: ...
 
 
 class Answer(NamedTuple):
@@ -44,7 +46,7 @@ class Answer(NamedTuple):
     """
 
     status: int
-    headers: _Headers
+    headers: Mapping[str, str]
     read: Callable[[int], bytes]
 
 
@@ -75,18 +77,97 @@ def signed_get(
     if endpoint is None or opened is None:
         yield None
         return
-    connection, response = opened
+    connection, answer = opened
     try:
-        yield Answer(response.status, response.headers, functools.partial(_read, response))
+        yield answer
     finally:
-        endpoint.keep(connection, response)
+        endpoint.keep(connection)
 
 
-def _read(response: HTTPResponse, most: int) -> bytes:
-    try:
-        return response.read1(most)
-    except (OSError, HTTPException) as problem:
-        raise TransientError(f"the answer broke off: {problem}") from None
+class _Connection:
+    """A connection to a host, for one GET after the other.  Raises OSError, and ValueError for what is not HTTP."""
+
+    def __init__(self, host: str, port: int, context: ssl.SSLContext | None, silent_s: float) -> None:
+        connected = socket.create_connection((host, port), min(silent_s, 5))
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self._socket = connected if context is None else context.wrap_socket(connected, server_hostname=host)
+        except OSError:
+            connected.close()
+            raise
+        self._socket.settimeout(silent_s)
+        self._file = io.BufferedReader(self._socket.makefile("rb", 0), _BUFFER_BYTES)
+        self._left: int | None = 0  # of the body, or of its chunk; None: the body ends with the connection
+        self._is_chunked = self._closes = False
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the last answer was read to its end, and another request may follow."""
+        return self._left == 0 and not self._is_chunked and not self._closes
+
+    def is_over(self) -> bool:
+        """Return whether the other side has closed an idle connection, or sent what nobody asked for."""
+        waiting = select.poll()
+        waiting.register(self._socket, select.POLLIN)
+        return bool(waiting.poll(0))
+
+    def get(self, target: str, headers: Mapping[str, str]) -> Answer:
+        lines = [f"GET {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+        text = "\r\n".join(lines)
+        if text.count("\n") != len(lines) - 1:
+            raise ValueError("a header holds a line break")
+        self._closes = True  # unless the answer says otherwise
+        self._socket.sendall(text.encode("latin-1"))
+        version, _, status = self._line().partition(" ")
+        received = dict(self._headers())
+        self._is_chunked = received.get("transfer-encoding", "").lower() == "chunked"
+        length = received.get("content-length")
+        self._left = 0 if self._is_chunked else None if length is None else _size(length)
+        self._closes = version != "HTTP/1.1" or self._left is None or received.get("connection", "").lower() == "close"
+        return Answer(int(status[:3]), received, self._read)
+
+    def close(self) -> None:
+        self._file.close()
+        self._socket.close()
+
+    def _read(self, most: int) -> bytes:
+        try:
+            if self._is_chunked and not self._left:
+                self._left = _size(self._line().partition(";")[0], 16)
+                if not self._left:
+                    for _ in self._headers():  # the trailers
+                        pass
+                    self._is_chunked = False
+            data = self._file.read1(most if self._left is None else min(most, self._left))
+            if self._left:
+                self._left -= len(data)
+                if self._is_chunked and not self._left:
+                    self._line()
+        except (OSError, ValueError) as problem:
+            raise TransientError(f"the answer broke off: {problem}") from None
+        return data
+
+    def _headers(self) -> Iterator[tuple[str, str]]:
+        for _ in range(_MOST_HEADERS):
+            line = self._line()
+            if not line:
+                return
+            name, _, value = line.partition(":")
+            yield name.lower(), value.strip()
+        raise ValueError("the answer has no end of headers")
+
+    def _line(self) -> str:
+        line = self._file.readline(_BUFFER_BYTES)
+        if not line.endswith(b"\n"):
+            raise ValueError("a line of the answer has no end")
+        return line.decode("latin-1").rstrip("\r\n")
+
+
+def _size(text: str, base: int = 10) -> int:
+    size = int(text, base)
+    if size < 0:
+        raise ValueError("a size is negative")
+    return size
 
 
 class _Endpoint:
@@ -95,12 +176,10 @@ class _Endpoint:
     def __init__(self, config: S3ConnectionConfig, address: str, region: str) -> None:
         self._config, self._region = config, region
         self._url = urlsplit(address)
-        self._idle: deque[HTTPConnection] = deque(maxlen=_MOST_IDLE)
+        self._idle: deque[_Connection] = deque(maxlen=_MOST_IDLE)
         self._context = None if self._url.scheme == "http" else _trusting(config)
 
-    def get(
-        self, key: str, query: Mapping[str, str], headers: Mapping[str, str]
-    ) -> tuple[HTTPConnection, HTTPResponse] | None:
+    def get(self, key: str, query: Mapping[str, str], headers: Mapping[str, str]) -> tuple[_Connection, Answer] | None:
         path = f"{self._url.path}/{quote(key, safe='/-._~')}" if key else self._url.path or "/"
         text = canonical_query(query)
         signed = self._signed(path, text)
@@ -109,25 +188,19 @@ class _Endpoint:
         connection = None
         try:
             connection = self._connection()
-            connection.putrequest("GET", f"{path}?{text}" if text else path, skip_host=True)
-            for name, value in {**signed, **headers}.items():
-                connection.putheader(name, value)
-            connection.endheaders()
-            response = connection.getresponse()
-        except (OSError, HTTPException):
+            answer = connection.get(f"{path}?{text}" if text else path, {**signed, **_PLAIN, **headers})
+        except (OSError, ValueError):
             if connection is not None:
                 connection.close()
             return None
-        if response.status in {200, 206}:
-            return connection, response
+        if answer.status in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT}:
+            return connection, answer
         connection.close()
         return None
 
-    def keep(self, connection: HTTPConnection, response: HTTPResponse) -> None:
+    def keep(self, connection: _Connection) -> None:
         """Keep a connection for later requests, if the answer was read to its end."""
-        is_read = response.isclosed() or response.length == 0
-        response.close()
-        if is_read and not response.will_close and len(self._idle) < _MOST_IDLE:
+        if connection.is_free and len(self._idle) < _MOST_IDLE:
             self._idle.append(connection)
         else:
             connection.close()
@@ -149,31 +222,17 @@ class _Endpoint:
         scope = Scope(frozen.access_key, frozen.secret_key, frozen.token, self._region)
         return signed_headers(scope, datetime.now(timezone.utc), path, query, covered)
 
-    def _connection(self) -> HTTPConnection:
+    def _connection(self) -> _Connection:
         while self._idle:
             try:
                 idle = self._idle.pop()
             except IndexError:  # another thread took it
                 break
-            if not _is_over(idle):
+            if not idle.is_over():
                 return idle
             idle.close()
-        silent_s = self._config.deadline_s / 8
-        host, port, connect_s = self._url.hostname or "", self._url.port, min(silent_s, 5)
-        if self._context is None:
-            connection = HTTPConnection(host, port, timeout=connect_s)
-        else:
-            connection = HTTPSConnection(host, port, timeout=connect_s, context=self._context)
-        connection.connect()
-        connection.sock.settimeout(silent_s)
-        return connection
-
-
-def _is_over(connection: HTTPConnection) -> bool:
-    """Return whether the other side has closed an idle connection, or sent what nobody asked for."""
-    waiting = select.poll()
-    waiting.register(connection.sock, select.POLLIN)
-    return bool(waiting.poll(0))
+        port = self._url.port or (443 if self._context else 80)
+        return _Connection(self._url.hostname or "", port, self._context, self._config.deadline_s / 8)
 
 
 # Sockets must not be shared with a fork.

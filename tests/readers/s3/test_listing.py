@@ -1,6 +1,8 @@
 """Listings page by page, from endpoints that answer as S3 never does, and signatures against those of boto3."""
 
 import re
+import threading
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from unittest.mock import patch
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 
 from tests.support.objects.odd_endpoint import LISTING, odd_endpoint
 from tests.support.objects.own_client import OwnClient
+from tests.support.servers.listening import Listening
 from tests.support.servers.stub import stub
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.errors import ConnectorError, DeadlineError
@@ -129,3 +132,58 @@ def test_the_signature_is_the_one_of_boto3(key, query, token, region, pays):
     signature = re.compile("Signature=([0-9a-f]+)$")
     assert signature.search(ours["authorization"])[1] == signature.search(request.headers["Authorization"])[1]
     assert ours["authorization"].startswith(f"AWS4-HMAC-SHA256 Credential=ACCESS/20261128/{region}/s3/aws4_request, ")
+
+
+class Kept(Listening):
+    """Sends the same bytes for each request of a connection, or for one request only."""
+
+    def __init__(self, answer, closes):
+        super().__init__()
+        self.answer, self.closes, self.connections, self.over = answer, closes, 0, threading.Event()
+
+    @property
+    def url(self):
+        return f"http://{self.address}"
+
+    def stop(self):
+        self.over.set()
+
+    def serve(self, client):
+        self.connections += 1
+        client.settimeout(0.05)
+        while not self.over.is_set():
+            with suppress(TimeoutError):
+                if not client.recv(1 << 16):
+                    return
+                client.sendall(self.answer)
+                if self.closes:
+                    return
+
+
+LISTED = LISTING.format(
+    "false", "<Contents><Key>a</Key><Size>1</Size><LastModified>2026-01-01T00:00:00Z</LastModified></Contents>"
+)
+
+
+CHUNKS = f"5;x=y\r\n{LISTED[:5]}\r\n{len(LISTED) - 5:X}\r\n{LISTED[5:]}\r\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "connections"),
+    [
+        (f"HTTP/1.1 200 OK\r\nContent-Length: {len(LISTED)}\r\n\r\n{LISTED}", 1),
+        (f"HTTP/1.1 200 OK\nCONTENT-LENGTH:{len(LISTED)}\n\n{LISTED}", 1),
+        (f"HTTP/1.1 200 OK\r\nContent-Length: {len(LISTED)}\r\nConnection: Close\r\n\r\n{LISTED}", 2),
+        (f"HTTP/1.0 200 OK\r\nContent-Length: {len(LISTED)}\r\n\r\n{LISTED}", 2),
+        (f"HTTP/1.1 200 OK\r\n\r\n{LISTED}", 2),
+        (f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{CHUNKS}0\r\nTrailer: x\r\n\r\n", 1),
+    ],
+    ids=["length", "bare line ends", "close", "HTTP/1.0", "until closed", "chunked"],
+)
+def test_an_answer_is_read_whatever_ends_it_and_the_connection_is_used_again(answer, connections):
+    with Kept(answer.encode(), closes=connections > 1) as server:
+        config = S3ConnectionConfig(server.url, "us-east-1", "any", "any", deadline_s=20)
+        for _ in range(2):
+            (page,) = list_pages(config, PageRequest("odd", ""))
+            assert [one.obj.key for one in page.listed] == ["a"]
+        assert server.connections == connections
