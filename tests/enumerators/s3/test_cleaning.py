@@ -148,8 +148,8 @@ class Ledger:
         return self.manifests[split]
 
 
-class Bucket:
-    """A bucket whose ``clean`` is handed over.
+class Objects:
+    """Objects whose ``clean`` is handed over.
 
     problem: returns the error of a key; None: the object is cleaned.
     """
@@ -172,21 +172,21 @@ def ledger():
 
 
 @pytest.fixture
-def bucket():
-    return Bucket()
+def objects():
+    return Objects()
 
 
 @pytest.fixture
-def cleaning(ledger, bucket):
+def cleaning(ledger, objects):
     def made(state=()):
-        return SourceCleaning(bucket.clean, ledger.read, json.loads(json.dumps(dict(state))))
+        return SourceCleaning(objects.clean, ledger.read, json.loads(json.dumps(dict(state))))
 
     with ExitStack() as stack:
         yield lambda *state: stack.enter_context(closing(made(*state)))
 
 
-def test_an_endpoint_that_is_silent_for_long_costs_little_and_is_asked_again(ledger, bucket, cleaning, caplog):
-    bucket.problem = lambda key: DeadlineError(f"cannot delete {key} within 60 s")
+def test_an_endpoint_that_is_silent_for_long_costs_little_and_is_asked_again(ledger, objects, cleaning, caplog):
+    objects.problem = lambda key: DeadlineError(f"cannot delete {key} within 60 s")
     one = cleaning()
     for number in range(MANY):
         one.advance(ledger.add(f"{number:02}"), 1)
@@ -196,27 +196,27 @@ def test_an_endpoint_that_is_silent_for_long_costs_little_and_is_asked_again(led
     await_that(one._run.done)
     assert "objects are cleaned later: cannot delete" in caplog.text
     again = cleaning(one.snapshot())
-    bucket.problem = lambda _: None
+    objects.problem = lambda _: None
     again.go_on(())
     again.close()
-    assert sorted(bucket.cleaned) == [f"{number:02}" for number in range(MANY)]
+    assert sorted(objects.cleaned) == [f"{number:02}" for number in range(MANY)]
     assert again.snapshot() == {}
     assert again.metrics() == {"numFilesCleaned": MANY, "numFilesNotCleaned": 0}
 
 
-def test_what_cannot_be_cleaned_is_named_and_counted_and_stays(ledger, bucket, cleaning, caplog):
-    bucket.problem = lambda key: ConnectorError("the endpoint refused: AccessDenied") if key == "b" else None
+def test_what_cannot_be_cleaned_is_named_and_counted_and_stays(ledger, objects, cleaning, caplog):
+    objects.problem = lambda key: ConnectorError("the endpoint refused: AccessDenied") if key == "b" else None
     one = cleaning()
     one.advance(ledger.add(*"abc"), 3)
     one.go_on(())
     one.close()
-    assert sorted(bucket.cleaned) == ["a", "c"]
+    assert sorted(objects.cleaned) == ["a", "c"]
     assert one.metrics() == {"numFilesCleaned": 2, "numFilesNotCleaned": 1}
     assert one.snapshot() == {}
     assert "not cleaned: 1 object, such as 'b': the endpoint refused: AccessDenied" in caplog.text
 
 
-def test_a_live_manifest_keeps_how_far_it_is_clean(ledger, bucket, cleaning):
+def test_a_live_manifest_keeps_how_far_it_is_clean(ledger, objects, cleaning):
     manifest = ledger.add(*"abcd")
     one = cleaning()
     one.advance(manifest, 2)
@@ -227,11 +227,11 @@ def test_a_live_manifest_keeps_how_far_it_is_clean(ledger, bucket, cleaning):
     again.advance(manifest, 3)
     again.go_on([manifest.id])
     again.close()
-    assert bucket.asked == ["a", "b", "c"]
+    assert objects.asked == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("others", [0, 2 * source_cleaning._MOST_MANIFESTS])
-def test_a_manifest_that_is_lost_is_named_and_nothing_else_suffers(ledger, bucket, cleaning, caplog, others):
+def test_a_manifest_that_is_lost_is_named_and_nothing_else_suffers(ledger, objects, cleaning, caplog, others):
     there = [ledger.add(f"{number}") for number in range(others)]
     one = cleaning({"00000009-lost": [0, 3], **{manifest.id: [0, 1] for manifest in there}})
     if others:
@@ -240,18 +240,18 @@ def test_a_manifest_that_is_lost_is_named_and_nothing_else_suffers(ledger, bucke
     one.close()
     assert "the objects of the manifest 00000009-lost are not cleaned" in caplog.text
     assert one.snapshot() == {}
-    assert len(bucket.cleaned) == others
+    assert len(objects.cleaned) == others
 
 
-def test_it_ends_soon_and_leaves_the_rest_to_the_next_run(ledger, bucket, cleaning, monkeypatch):
+def test_it_ends_soon_and_leaves_the_rest_to_the_next_run(ledger, objects, cleaning, monkeypatch):
     monkeypatch.setattr(source_cleaning, "_PATIENCE_S", 0.01)
     go_on = threading.Event()
-    bucket.problem = lambda _: go_on.wait(60) and None
+    objects.problem = lambda _: go_on.wait(60) and None
     manifest = ledger.add("a", "b")
     one = cleaning()
     one.advance(manifest, 2)
     one.go_on(())
-    await_that(lambda: bucket.asked)
+    await_that(lambda: objects.asked)
     one.close()
     assert one.snapshot() == {manifest.id: [0, 2]}
     go_on.set()

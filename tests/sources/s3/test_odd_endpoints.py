@@ -220,13 +220,13 @@ def test_a_requester_pays_for_each_request(tmp_path):
         assert {*payers} == {None}
 
 
-OBJECTS, ROWS = 24, 5
+FILES, ROWS = 24, 5
 
 
 @pytest.mark.parametrize(("suffix", "seed"), [("parquet", 1), ("json", 2)])
 def test_what_fails_now_and_then_is_read_once_over_several_runs(bucket, suffix, seed):
-    for number in range(OBJECTS):
-        rows = [(number * ROWS + n, NOON + (number * 7 % OBJECTS) * HOUR + n) for n in range(ROWS)]
+    for number in range(FILES):
+        rows = [(number * ROWS + n, NOON + (number * 7 % FILES) * HOUR + n) for n in range(ROWS)]
         bucket.put_rows(f"{number:02}.{suffix}", rows)
     with faulty(bucket.server, share=0.3, seed=seed) as proxy:
         settings = {"event_time_unit": "ms"} if suffix == "json" else {}
@@ -243,5 +243,5 @@ def test_what_fails_now_and_then_is_read_once_over_several_runs(bucket, suffix, 
                     for task in run.tasks(offset, end):
                         ids += [n for batch in of.reader(None).read(task) for n in batch.column("id").to_pylist()]
                     offset = end
-        assert sorted(ids) == list(range(OBJECTS * ROWS))
+        assert sorted(ids) == list(range(FILES * ROWS))
         assert {kind for kind in proxy.sent if kind} == set(FAULTS)
