@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.windows.assigners.contract import MergeCallback, MergingWindowAssigner, WindowAssigner
-from tidegate.windows.assigners.everything import GlobalWindows
+from tidegate.windows.assigners.contract import GlobalWindows, MergeCallback, MergingWindowAssigner, WindowAssigner
 from tidegate.windows.assigners.session import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,

@@ -6,8 +6,7 @@ import warnings
 from datetime import timedelta
 
 from tidegate.errors import OptionError
-from tidegate.windows.assigners.contract import WindowAssigner
-from tidegate.windows.assigners.everything import GlobalWindows
+from tidegate.windows.assigners.contract import GlobalWindows, WindowAssigner
 from tidegate.windows.description import described, described_function
 from tidegate.windows.evictors import Evictor
 from tidegate.windows.functions.results import Aggregate, WindowFunction

@@ -41,7 +41,7 @@ from tidegate.readers.s3.address import local_path, s3_address
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.progress.batches import KeptBatches, kept_batches
 from tidegate.sources.progress.query import QueryProgress, SourceBatch
-from tidegate.sources.windows.native import AHEAD_MS
+from tidegate.windows.spark.native import AHEAD_MS
 
 _DELETED = "the batches up to {}, which the checkpoint no longer has (spark.sql.streaming.minBatchesToRetain)"
 

@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from tidegate.sources.session.registration import register
     from tidegate.sources.session.settings import session_conf
     from tidegate.sources.source import Source
-    from tidegate.sources.windows.builder import WindowedStream, windowed
-    from tidegate.sources.windows.operating import split_outputs
+    from tidegate.windows.spark.builder import WindowedStream, windowed
+    from tidegate.windows.spark.operating import split_outputs
 
 __all__ = [
     "Account",
@@ -102,7 +102,7 @@ _HOMES = {
     "Source": "tidegate.sources.source",
     "SourceProgress": "tidegate.enumerators.planning.source_progress",
     "WatermarkStrategy": "tidegate.alignment.strategy",
-    "WindowedStream": "tidegate.sources.windows.builder",
+    "WindowedStream": "tidegate.windows.spark.builder",
     "account": "tidegate.jobs.account.query",
     "archive": "tidegate.jobs.archive.run",
     "from_avro": "tidegate.sources.columns.decoding",
@@ -113,8 +113,8 @@ _HOMES = {
     "register": "tidegate.sources.session.registration",
     "report": "tidegate.jobs.pages.query",
     "session_conf": "tidegate.sources.session.settings",
-    "split_outputs": "tidegate.sources.windows.operating",
-    "windowed": "tidegate.sources.windows.builder",
+    "split_outputs": "tidegate.windows.spark.operating",
+    "windowed": "tidegate.windows.spark.builder",
     "with_source_watermark": "tidegate.sources.columns.watermark",
 }
 

@@ -27,13 +27,13 @@ from tests.sources.kills import (
     written_before_the_commit,
 )
 from tests.sources.s3 import kills as s3_kills
-from tests.sources.windows.driver import BUCKETS, GAP, LATENESS
-from tests.sources.windows.replay import replayed
 from tests.support.archives import archive_topic, delete_before
 from tests.support.buckets import Bucket
 from tests.support.command import descendants, dice_of_kills
 from tests.support.streams import HOUR, MINUTE, NOON, new_topic
 from tests.support.waiting import await_that
+from tests.windows.spark.driver import BUCKETS, GAP, LATENESS
+from tests.windows.spark.replay import replayed
 from tidegate.readers.places.place import Place
 from tidegate.sources.s3.options import S3ConnectionOptions
 from tidegate.windows import EventTimeSessionWindows
@@ -89,7 +89,7 @@ def survived(kafka, s3, own_bucket, tmp_path_factory):
         delete_before(kafka, topic, count // 2, partition)
     feeder = s3_kills.Feeder(own_bucket, 1)
     feeder.add(s3_kills.AT_FIRST)
-    topics = {"tests.sources.windows.driver": new_topic(kafka, *times), "tests.sources.driver": topic}
+    topics = {"tests.windows.spark.driver": new_topic(kafka, *times), "tests.sources.driver": topic}
     topics["tests.sources.kafka.generators_driver"] = marked_topic(kafka, MARKED_WINDOWS)
     of_topics = [
         (module, str(home / module), {"servers": kafka.bootstrap_servers, "topic": topic, **more.get(module, {})})
@@ -130,7 +130,7 @@ def survived(kafka, s3, own_bucket, tmp_path_factory):
             killed = kill_while_it_works(driver, home, dice, folders)
     assert killed, log_of(home)
     committed = [numbers_of_commits()]
-    skipped = written_before_the_commit(home / "tests.sources.windows.driver")
+    skipped = written_before_the_commit(home / "tests.windows.spark.driver")
     feeder.add(s3_kills.BETWEEN_RUNS)
     # Another number of partitions: a checkpoint keeps to its own.
     driver = start(LOCAL_CLUSTER, 3, *SPECULATIVE, ends=True)
@@ -153,7 +153,7 @@ def survived(kafka, s3, own_bucket, tmp_path_factory):
         objects=objects,
         rows=home / "tests.sources.driver",
         marks=home / "tests.sources.kafka.generators_driver",
-        windows=home / "tests.sources.windows.driver",
+        windows=home / "tests.windows.spark.driver",
         skipped=skipped,
     )
 
@@ -185,7 +185,7 @@ def test_each_window_closes_on_its_marks_once_also_with_speculative_tasks(spark,
 
 def test_windows_are_those_of_the_pure_operator_and_their_state_does_not_grow(spark, survived):
     harness = WindowHarness(EventTimeSessionWindows.with_gap(GAP), allowed_lateness=LATENESS)
-    topic = survived.topics["tests.sources.windows.driver"]
+    topic = survived.topics["tests.windows.spark.driver"]
     splits = {f"{topic}-{partition}": (partition, times) for partition, times in enumerate(survived.times)}
     panes, late = replayed(harness, survived.windows / "checkpoint", splits, "offset", survived.skipped)
     windows = sorted((*window, len(offsets), sum(offsets)) for *window, offsets in panes)

@@ -45,7 +45,7 @@ def _shifted(value, bits):
 def differences(trace, flinks):
     """Return the ways of running the operator that differ from Flink's answer."""
     differing = []
-    with mock.patch("tidegate.windows.merging.in_order", in_javas_order):
+    with mock.patch("tidegate.windows.key_windows.in_order", in_javas_order):
         for ways in WAYS:
             answer = comparable(answer_of(trace, **ways))
             wanted = comparable(flinks)

@@ -7,7 +7,7 @@ import pytest
 
 from tidegate.errors import ContractError
 from tidegate.windows import EventTimeSessionWindows, MergingWindowAssigner, TimeWindow
-from tidegate.windows.merging import merges
+from tidegate.windows.key_windows import merges
 from tidegate.windows.testing import WindowHarness
 
 MS = timedelta(milliseconds=1)

@@ -1,4 +1,4 @@
-"""The contract of a window assigner: it decides which windows a row belongs to."""
+"""The contract of a window assigner, which decides to which windows a row belongs; windows of a time, and of all times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, Protocol
 from tidegate.windows.contexts import WindowAssignerContext
 from tidegate.windows.rows import Places, RowsReader, Times
 from tidegate.windows.triggers.contract import Trigger
-from tidegate.windows.window import TimeWindow, Window
+from tidegate.windows.triggers.ends import EndOfStreamTrigger, EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger
+from tidegate.windows.window import GlobalWindow, TimeWindow, Window
 
 
 class Assigned(NamedTuple):
@@ -93,3 +94,93 @@ class MergingWindowAssigner(WindowAssigner):
             group, cover = [window], window
         if len(group) > 1:
             callback.merge(group, cover)
+
+
+class OfTime(WindowAssigner):
+    """Assigns rows to windows by one time of theirs."""
+
+    @abstractmethod
+    def windows_at(self, time: int, element: Mapping[str, Any]) -> Sequence[TimeWindow]:
+        """Return the windows of a row with a time in ms."""
+
+
+class InEventTime(OfTime):
+    """Windows by the event times of rows."""
+
+    def assign_windows(
+        self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
+    ) -> Sequence[TimeWindow]:
+        """Return the windows of the row's event time."""
+        return self.windows_at(timestamp, element)
+
+    def get_default_trigger(self) -> Trigger:
+        """Return the event-time trigger."""
+        return EventTimeTrigger.create()
+
+    def is_event_time(self) -> bool:
+        """Return True: windows end in event time."""
+        return True
+
+
+class InProcessingTime(OfTime):
+    """Windows by the clock, which shows one time for all rows of a batch."""
+
+    def assign_windows(
+        self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
+    ) -> Sequence[TimeWindow]:
+        """Return the windows of the processing time."""
+        return self.windows_at(context.get_current_processing_time(), element)
+
+    def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned] | None:
+        """Return the windows of the processing time, which all rows share; None: they also depend on the row."""
+        if self.reads_rows:
+            return None
+        return [Assigned(window, None) for window in self.assign_windows({}, 0, context)]
+
+    def get_default_trigger(self) -> Trigger:
+        """Return the processing-time trigger."""
+        return ProcessingTimeTrigger.create()
+
+    def is_event_time(self) -> bool:
+        """Return False: windows end in processing time."""
+        return False
+
+
+ALL = GlobalWindow()
+
+
+class GlobalWindows(WindowAssigner):
+    """All rows of a key in one window, which is never cleaned up."""
+
+    reads_rows = False
+
+    def __init__(self, default_trigger: Trigger) -> None:
+        self._default_trigger = default_trigger
+
+    @classmethod
+    def create(cls) -> GlobalWindows:
+        """Return the assigner.  Its window never fires unless the user sets a trigger."""
+        return cls(NeverTrigger.create())
+
+    @classmethod
+    def create_with_end_of_stream_trigger(cls) -> GlobalWindows:
+        """Return the assigner; its window fires at the end of a bounded stream."""
+        return cls(EndOfStreamTrigger.create())
+
+    def assign_windows(
+        self, element: Mapping[str, Any], timestamp: int, context: WindowAssignerContext
+    ) -> list[GlobalWindow]:
+        """Return the one window."""
+        return [ALL]
+
+    def assign_batch(self, timestamps: Times, context: WindowAssignerContext) -> list[Assigned]:
+        """Return the one window."""
+        return [Assigned(ALL, None)]
+
+    def get_default_trigger(self) -> Trigger:
+        """Return the trigger that was chosen with the assigner."""
+        return self._default_trigger
+
+    def is_event_time(self) -> bool:
+        """Return False: no row is ever late."""
+        return False

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import Self
 
-from tidegate.windows.assigners.contract import Assigned, MergingWindowAssigner
-from tidegate.windows.assigners.times import InEventTime, InProcessingTime, OfTime
+from tidegate.windows.assigners.contract import Assigned, InEventTime, InProcessingTime, MergingWindowAssigner, OfTime
 from tidegate.windows.callables import check_takes
 from tidegate.windows.contexts import WindowAssignerContext
 from tidegate.windows.rows import Times

@@ -10,8 +10,7 @@ import numpy as np
 from typing_extensions import Self
 
 from tidegate.errors import OptionError
-from tidegate.windows.assigners.contract import Assigned
-from tidegate.windows.assigners.times import InEventTime, InProcessingTime, OfTime
+from tidegate.windows.assigners.contract import Assigned, InEventTime, InProcessingTime, OfTime
 from tidegate.windows.contexts import WindowAssignerContext
 from tidegate.windows.rows import Times
 from tidegate.windows.window import TimeWindow, duration_ms, window_start

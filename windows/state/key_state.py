@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tidegate.windows.state.plain import of_bytes, pickled, to_bytes
-from tidegate.windows.state.store import KeyStore
-from tidegate.windows.state.timers import Timers
+from tidegate.windows.state.store import KeyStore, Timers
 from tidegate.windows.window import MIN_TIME, GlobalWindow, TimeWindow, Window
 
 _ROWS = "rows"  # a pane whose contents are the chunks of an ElementList

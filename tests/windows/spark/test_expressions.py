@@ -1,0 +1,90 @@
+"""Expressions of aggregates: the aggregates in them, what is around those, and their description."""
+
+import pytest
+from pyspark.sql import functions as f
+
+from tidegate.windows.spark.expressions import described_aggregates, parts_of
+
+
+@pytest.mark.parametrize(
+    ("text", "argument"),
+    [("count(*)", "*"), ("count(7)", "*"), ("count(NULL)", "__argument_0"), ("sum(1)", "__argument_0")],
+)
+def test_only_what_counts_rows_has_no_argument(spark, text, argument):
+    parts = parts_of(spark.range(3).toDF("id"), {"n": text})
+    (aggregate,) = parts.aggregates.values()
+    assert aggregate.partition("(")[2] == f"{argument})"
+
+
+WHOLE = {
+    "sum(size(filter(xs, x -> x > 1)))": 3,
+    "transform(array(sum(a), max(a)), x -> x + 1)": [4, 3],
+    "sum(length(mask(t, lowerChar => 'q')))": 2,
+    "sum(if(t LIKE 'é%' AND a IN (1, 2), a, 0)) + count_if(t LIKE '%!_%' ESCAPE '!')": 1,
+    "count(*) FILTER (WHERE exists(xs, x -> x > 2)) + count_if(a IS NULL)": 1,
+    "count_if(exists(xs, x -> x > 2) AND t LIKE 'ü%') + count_if(t LIKE 'é%') - count_if(a LIKE 'é%')": 2,
+    "count_if(size(filter(xs, x -> x > 1)) > 0) FILTER (WHERE a > 1)": 1,
+    "sum(a) BETWEEN min(a) AND max(a) + 1": True,
+    "concat('é😀', max(t), CASE sum(a)WHEN 3 THEN min(t) END) -- the greatest and the least": "é😀üé",
+    "avg(CAST(a AS DECIMAL(10, 2))) * 2": 3,
+    "max(a) > (SELECT 1)": True,
+    "count_if(a IN (SELECT 2)) + sum(a + (SELECT 1)) + sum(a + (SELECT 2))": 13,
+    "count_if((a > 1) = true) + count(*) FILTER (WHERE (a > 1) = false) + count(*) FILTER (WHERE true)": 4,
+    "max(true)": True,
+    "CASE WHEN true THEN sum(a) END": 3,
+    "true": True,
+}
+
+
+def test_any_expression_may_stand_around_and_inside_aggregates_of_the_operator(spark):
+    rows = spark.sql("SELECT * FROM VALUES (1, 'é', array(1, 2)), (2, 'ü', array(2, 3)) AS of(a, t, xs)")
+    parts = parts_of(rows, {str(place): text for place, text in enumerate(WHOLE)})
+    arguments = rows.select("*", *(column.alias(name) for name, column in parts.arguments.items()))
+    whole = arguments.groupBy().agg(*(f.expr(text).alias(name) for name, text in parts.aggregates.items()))
+    (row,) = whole.select(*(column.alias(name) for name, column in parts.results.items())).collect()
+    assert dict(zip(WHOLE, row, strict=True)) == WHOLE
+
+
+@pytest.mark.usefixtures("functions_of_the_user")
+def test_the_description_of_aggregates_is_the_user_s_text_without_case_and_white_space(spark):
+    rows = spark.range(3).toDF("id")
+
+    def described(*texts):
+        return described_aggregates(rows, dict(enumerate(texts)))["function"]
+
+    text = described("sum(id * 2) / Count( * )", "count_if(id %2=0)")
+    assert text == "aggregate sum(id*2), count(*), count_if(id%2=0)"
+    one, other = "1 + Sum( ID +1) FILTER (WHERE id  IN ('A b', `id`))", "sum(id+1) filter(where id in('A b',`id`)) * 2"
+    assert described(one, other) == described(one) == "aggregate sum(id+1)filter(where id in('A b',`id`))"
+    assert described("approx_count_distinct(id) / max(id)") == "aggregate approx_count_distinct(id), max(id)"
+    assert described("of_the_user(ID +1)", "sum(id)") == "aggregate of_the_user(id+1), sum(id)"
+    assert described("doubled(sum(id)) + sum(doubled(id))") == "aggregate sum(id), sum(doubled(id))"
+    assert described("1 + sum(id) + mean_in_pandas(ID)") == "aggregate sum(id), mean_in_pandas(id)"
+
+
+def test_aggregates_that_are_one_in_the_description_are_one_in_the_operator(spark):
+    rows = spark.sql("SELECT 1 AS a")
+    texts = {"one": "sum(a + 1)", "other": "SUM( A+1 )", "filtered": "sum(a) FILTER (WHERE a > 0)"}
+    parts = parts_of(rows, {**texts, "again": "sum(A) filter (where A>0)"})
+    assert len(parts.aggregates) == len(parts.arguments) == 2
+    one, other, filtered, again = map(str, parts.results.values())
+    assert one == other != filtered == again
+
+
+def test_columns_that_differ_in_case_are_kept_apart_where_spark_does(spark):
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        rows = spark.sql("SELECT 1 AS a, 2.5D AS A")
+        parts, description = (made(rows, {"x": "sum(a)", "y": "sum(A)"}) for made in (parts_of, described_aggregates))
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    assert [kind.simpleString() for kind in parts.types.values()] == ["bigint", "double"]
+    assert description == {"function": "aggregate sum(a), sum(A)"}
+
+
+def test_every_aggregate_takes_a_filter(spark):
+    parts = parts_of(
+        spark.range(3).toDF("id"), {"n": "sum(id + 1) FILTER (WHERE id > 1) / max(id) FILTER (WHERE id < 2)"}
+    )
+    assert [kind.simpleString() for kind in parts.types.values()] == ["bigint", "bigint"]
+    assert all("CASE WHEN" in str(column) for column in parts.arguments.values())

@@ -1,0 +1,113 @@
+"""Windows that Spark's own aggregation keeps, with the results of Flink.
+
+Spark's watermark is set 1 ms ahead of the source's.  Spark closes a window whose end is at or before its watermark.
+Flink closes a window whose last millisecond is at or before the watermark.  Spark also takes rows behind the watermark
+of the last batch, so a filter drops them first.
+
+Spark's watermark begins in 1970 and ends with the year 9999.  Windows that end outside of that are grouped with the
+first or the last end that Spark can close, and keep their own end in a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from tidegate.add_ons import ADD_ON_WATERMARK, END_OF_TIME_MS, later
+from tidegate.windows.description import described
+from tidegate.windows.spark import relations
+from tidegate.windows.spark.expressions import described_aggregates, described_stream
+from tidegate.windows.spark.processor import WINDOW_END, WINDOW_START
+from tidegate.windows.spark.results import observed
+
+if TYPE_CHECKING:
+    from tidegate.windows import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
+
+
+AHEAD_MS = 1
+"""How far Spark's watermark must be ahead of the source's watermark, in ms."""
+
+_OWN_END, _END, _OUTER_END = "__own_end", "__end", "__outer_end"
+_FIRST_END_MS = 2
+"""The first end of a window that Spark can close where Flink does: Spark's watermark is at least 0, meaning none."""
+
+
+def description(
+    rows: DataFrame, keys: Sequence[str], event_time: str, assigner: WindowAssigner, expressions: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the parts of the user's wish on which Spark's state of windows depends, by their names."""
+    return {
+        **described_stream(rows, keys, event_time),
+        "assigner": described(assigner),
+        **described_aggregates(rows, expressions),
+    }
+
+
+def used_columns(
+    rows: DataFrame, keys: Sequence[str], event_time: str, expressions: Mapping[str, str]
+) -> Collection[str]:
+    """Return the columns of the sources that a stream needs for its windows, by Catalyst's ids."""
+    grouped = rows.groupBy(*(f.col(f"`{name}`") for name in (*keys, event_time)))
+    return relations.used_columns(grouped.agg(*(f.expr(text).alias(name) for name, text in expressions.items())))
+
+
+def aggregated(
+    rows: DataFrame,
+    keys: Sequence[str],
+    event_time: str,
+    assigner: TumblingEventTimeWindows | SlidingEventTimeWindows,
+    expressions: Mapping[str, str],
+) -> DataFrame:
+    """Return the aggregates of each key and window, once the watermark has reached the window's end.
+
+    rows: a stream with the column ``tasks.ADD_ON_WATERMARK``, which is ``AHEAD_MS`` ahead of the source's watermark.
+    expressions: Spark expressions by the name of the result.
+    """
+    first_end, last_end = (f.timestamp_millis(f.lit(end_ms)) for end_ms in (_FIRST_END_MS, END_OF_TIME_MS))
+    own_end, watermark = f.col(_OWN_END), f.col(ADD_ON_WATERMARK)
+    end = f.least(f.greatest(own_end, first_end), last_end)
+    is_over = watermark.isNotNull() & (end <= watermark)
+    marked = {_END: end.alias(_END, metadata=relations.EVENT_TIME), _OUTER_END: f.when(own_end != end, own_end)}
+    of_rows = rows.withColumn(_OWN_END, f.timestamp_millis(_last_end(event_time, assigner)))
+    counted = observed(of_rows, f.when(own_end.isNotNull() & is_over, 1))
+    ended = _with_own_end(counted, event_time, assigner).where(own_end.isNotNull() & ~is_over).withColumns(marked)
+    grouped = ended.groupBy(*(f.col(f"`{key}`") for key in keys), _END, _OUTER_END)
+    results = grouped.agg(*(f.expr(text).alias(name) for name, text in expressions.items()))
+    window_end = f.coalesce(_OUTER_END, _END)
+    return results.select(
+        *(f.col(f"`{key}`") for key in keys),
+        later(window_end, -assigner.size).alias(WINDOW_START),
+        window_end.alias(WINDOW_END, metadata=relations.EVENT_TIME),
+        *(f.col(f"`{name}`") for name in expressions),
+    )
+
+
+def _with_own_end(
+    rows: DataFrame, event_time: str, assigner: TumblingEventTimeWindows | SlidingEventTimeWindows
+) -> DataFrame:
+    """Return each row once for each of its windows, with the window's end in the column ``__own_end``.
+
+    rows: have the end of the last of their windows in that column.  A row without an event time has no end.
+    """
+    slide = _slide(assigner)
+    if slide == assigner.size:
+        return rows
+    ends = f.sequence(f.unix_millis(_OWN_END), _time(event_time) + f.lit(1), f.lit(-slide))
+    return rows.withColumn(_OWN_END, f.explode(ends)).withColumn(_OWN_END, f.timestamp_millis(_OWN_END))
+
+
+def _last_end(event_time: str, assigner: SlidingEventTimeWindows | TumblingEventTimeWindows) -> Column:
+    time, slide = _time(event_time), _slide(assigner)
+    return time - f.pmod(time - f.lit(assigner.offset), f.lit(slide)) + f.lit(assigner.size)
+
+
+def _slide(assigner: SlidingEventTimeWindows | TumblingEventTimeWindows) -> int:
+    return int(getattr(assigner, "slide", assigner.size))
+
+
+def _time(event_time: str) -> Column:
+    """Return event times as whole milliseconds, as in Flink."""
+    return f.unix_millis(f.col(f"`{event_time}`"))
