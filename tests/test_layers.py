@@ -6,12 +6,22 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 from tidegate import errors
 
 ROOT = Path(__file__).parents[1]
-LAYERS = {"alignment": 1, "windows": 1, "readers": 2, "enumerators": 3, "sources": 4, "conformance": 5, "jobs": 6}
+CORE = {"alignment": 1, "readers": 2, "enumerators": 3, "sources": 4}
+ADD_ONS = {"windows": 5, "conformance": 5, "jobs": 6}  # the core knows none of them
+LAYERS = {**CORE, **ADD_ONS}
 SIDE_PACKAGES = {"servers"}  # may use errors only, and be used by jobs, tests and benchmarks only
-NEVER_SPARK = {"alignment", "windows", "readers", "enumerators", "servers"}
+NEVER_SPARK = {"alignment", "readers", "enumerators", "servers"}
+ON_SPARK = "windows/spark"  # the rest of windows is pure: it uses errors only
+
+# What an add-on uses of the core: names that it publishes.  The command line may use all.
+PUBLIC = {
+    "windows": {"add_ons", "spark_private"},
+}
 
 # Subjects that know nothing of each other: connectors in every package, and formats among those of readers.
 CONNECTORS = {"kafka", "s3"}
@@ -23,40 +33,30 @@ MOST_LINES = 450
 TESTED_ELSEWHERE = {
     "conformance/checks": "conformance/mutants",  # a rule is tested by connectors that break it
     "readers/events": "enumerators/events",  # both ends of one connection
-    "windows": "windows",  # all folders together, beside Flink's own operator
+    **{f"windows/{name}": "windows" for name in ("assigners", "functions", "state", "triggers")},  # beside Flink's own
 }
 
 BLOCKS = {"body", "orelse", "finalbody", "handlers", "cases"}  # they hold statements, which may import
 
 
-def imported(path, *, for_types=True):
-    """Return the dotted names of all modules that a file imports, at any place in it.
-
-    for_types: also the imports of type checkers.
-    """
-    always, only_for_types = imported_by(path.read_text())
-    return [*always, *only_for_types] if for_types else always
+def imported(path):
+    """Return the dotted names of all modules that a file imports, at any place in it, also for type checkers."""
+    return imported_by(path.read_text())
 
 
 @cache
 def imported_by(text):
-    """Return the imports of a module when it runs, and its imports only for type checkers."""
-    names = ([], [])
-    left = [(ast.parse(text), False)]
+    names = []
+    left = [ast.parse(text)]
     while left:
-        node, for_types = left.pop()
+        node = left.pop()
         if isinstance(node, ast.Import):
-            names[for_types].extend(alias.name for alias in node.names)
+            names.extend(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"a relative import: {ast.unparse(node)}"
-            names[for_types].extend(f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.stmt):
-            asked = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-            for name, block in ast.iter_fields(node):
-                if name in BLOCKS:
-                    left += [(child, for_types or (asked and name == "body")) for child in block]
-        elif isinstance(node, (ast.Module, ast.ExceptHandler, ast.match_case)):
-            left += [(child, for_types) for child in node.body]
+            names.extend(f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, (ast.Module, ast.stmt, ast.ExceptHandler, ast.match_case)):
+            left += [child for name, block in ast.iter_fields(node) if name in BLOCKS for child in block]
     return names
 
 
@@ -68,8 +68,11 @@ def violations(root):
             for name in imported(path):
                 top, _, rest = name.partition(".")
                 used = rest.partition(".")[0]
+                is_pure = package == "windows" and not path.is_relative_to(root / ON_SPARK)
                 forbidden = (
-                    (top == "pyspark" and package in NEVER_SPARK)
+                    (top == "pyspark" and (package in NEVER_SPARK or is_pure))
+                    or (is_pure and top == "tidegate" and not rest.startswith(("windows.", "errors.")))
+                    or (is_pure and rest.startswith(ON_SPARK.replace("/", ".")))
                     or (top in {*LAYERS, *SIDE_PACKAGES, "tests", "benchmarks", "examples"})
                     or (top == "tidegate" and not may_use(package, used))
                 )
@@ -85,12 +88,14 @@ def may_use(package, used):
         return package not in NEVER_SPARK
     if package == "jobs":
         return True
+    if package in PUBLIC:
+        return used in PUBLIC[package]
     if package in SIDE_PACKAGES or used not in LAYERS:
         return False
     return LAYERS[used] < LAYERS[package]
 
 
-def test_no_module_imports_upwards():
+def test_no_module_imports_upwards_and_add_ons_use_public_names_of_the_core():
     assert violations(ROOT) == []
 
 
@@ -126,37 +131,36 @@ def modules(root):
     return paths
 
 
-def circle(root):
-    """Return modules that import each other in a circle, at any place in them; None: there are none.
+def circle(root, node):
+    """Return nodes that import each other in a circle, also for type checkers and inside functions; None: none do.
 
-    Imports only for type checkers do not count.
-    """
-    known = modules(root)
-    return circle_in({module: used(known, path, for_types=False) - {module} for module, path in known.items()})
-
-
-def circle_of_folders(root):
-    """Return folders that import each other in a circle, also for type checkers; None: there are none.
-
-    A module beside folders stands for itself.  Faces of packages do not count.
+    node: returns the node of a module's path.  Faces of packages, and the modules of ``src``, do not count.
     """
     known = modules(root)
     packages = {*LAYERS, *SIDE_PACKAGES}
-    inside = {m: p for m, p in known.items() if p.relative_to(root).parts[0] in packages and p.name != "__init__.py"}
-    above = {path.parent.parent for path in inside.values()}
-    nodes = {module: str(path if path.parent in above else path.parent) for module, path in inside.items()}
+    paths = {module: path.relative_to(root) for module, path in known.items()}
+    nodes = {m: node(path) for m, path in paths.items() if path.parts[0] in packages and path.name != "__init__.py"}
     graph = {}
-    for module, path in inside.items():
-        others = {nodes[name] for name in used(known, path) if name in nodes}
-        graph.setdefault(nodes[module], set()).update(others - {nodes[module]})
+    for module, own in nodes.items():
+        others = {nodes[name] for name in used(known, known[module]) if name in nodes}
+        graph.setdefault(own, set()).update(others - {own})
     return circle_in(graph)
 
 
-def used(known, path, *, for_types=True):
+def folder_of(root):
+    """Return the node of a folder: a module beside folders stands for itself."""
+    above = {path.relative_to(root).parent.parent for path in modules(root).values()}
+    return lambda path: str(path if path.parent in above else path.parent)
+
+
+def room_of(path):
+    """Return the node of a folder with all that is below it."""
+    return "/".join(path.parent.parts[:2]) if len(path.parts) > 2 else str(path)
+
+
+def used(known, path):
     """Return the modules that a file imports: an attribute stands for its module."""
-    return {name if name in known else name.rpartition(".")[0] for name in imported(path, for_types=for_types)} & {
-        *known
-    }
+    return {name if name in known else name.rpartition(".")[0] for name in imported(path)} & {*known}
 
 
 def circle_in(graph):
@@ -190,12 +194,25 @@ def meddling(root):
     return sentences
 
 
-def test_no_modules_import_each_other_in_a_circle():
-    assert circle(ROOT) is None
+@pytest.mark.parametrize("node", [str, folder_of(ROOT), room_of], ids=["modules", "folders", "rooms"])
+def test_nothing_imports_each_other_in_a_circle(node):
+    assert circle(ROOT, node) is None
 
 
-def test_no_folders_import_each_other_in_a_circle():
-    assert circle_of_folders(ROOT) is None
+def test_a_circle_is_also_one_of_types_of_lazy_imports_and_of_a_module_beside_folders(tmp_path):
+    def write(path, text):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+
+    write("jobs/a.py", "if TYPE_CHECKING:\n    from tidegate.jobs.b import B\n")
+    write("jobs/b.py", "def lazy():\n    from tidegate.jobs.a import A\n")
+    assert {*circle(tmp_path, str)} == {"jobs/a.py", "jobs/b.py"}
+    write("jobs/b.py", "")
+    write("readers/avro/c.py", "from tidegate.readers.formats.d import D\n")
+    write("readers/formats/d.py", "")
+    write("readers/formats/avro/e.py", "from tidegate.readers.avro.c import C\n")
+    assert circle(tmp_path, folder_of(tmp_path)) is None
+    assert {*circle(tmp_path, room_of)} == {"readers/avro", "readers/formats"}
 
 
 def test_connectors_and_formats_know_nothing_of_each_other():

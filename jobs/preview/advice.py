@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +14,8 @@ from tidegate.alignment.durations import milliseconds
 from tidegate.alignment.splits import SplitId
 from tidegate.errors import counted
 from tidegate.jobs.figures import clock_time, count, share, span
+from tidegate.jobs.preview.findings import Findings
 from tidegate.jobs.preview.seen import MUCH, History, Seen
-
-if TYPE_CHECKING:
-    from tidegate.jobs.preview.preview import Preview
-
 
 _DAY_MS = 86_400_000
 _LEAST_MS = 60_000  # of disorder: samples do not see all
@@ -34,7 +30,7 @@ class Suggestion:
     reason: str
 
 
-def verdict(found: Preview) -> str:
+def verdict(found: Findings) -> str:
     """Return one sentence on what Spark's own source would lose."""
     if not found.rows:
         return f"{found.reads} has no {'rows with event times' if found.seen.are_objects else 'records'}"
@@ -52,7 +48,7 @@ def verdict(found: Preview) -> str:
     return f"Spark's own source would {losing} {batches}"
 
 
-def of_spark(found: Preview) -> str:
+def of_spark(found: Findings) -> str:
     """Return sentences on the batches of Spark's own source, and on its watermark."""
     passed_ms = found.limited.least_delay_ms - milliseconds(found.watermark_delay)
     return (
@@ -63,7 +59,7 @@ def of_spark(found: Preview) -> str:
     )
 
 
-def splits(found: Preview) -> str:
+def splits(found: Findings) -> str:
     """Return how many splits there are."""
     number = counted(len(found.splits), found.seen.word)
     return f"{counted(found.seen.units, 'object')} in {number}" if found.seen.are_objects else number
@@ -79,7 +75,7 @@ def amount(budget: Budget) -> str:
     return " and ".join(filter(None, limits))
 
 
-def part(found: Preview) -> str:
+def part(found: Findings) -> str:
     """Return a sentence if tidegate was followed through a part of its batches only; empty: through all."""
     read, left = sum(found.tidegate.rows), found.tidegate.left
     if not left:
@@ -90,7 +86,7 @@ def part(found: Preview) -> str:
     )
 
 
-def suggestions(found: Preview) -> list[Suggestion]:
+def suggestions(found: Findings) -> list[Suggestion]:
     """Return the options of tidegate and the delay that suit these rows."""
     disorder_ms = max((history.disorder_ms for history in found.seen.planned.values()), default=0)
     drift_ms, rows = milliseconds(found.max_drift or timedelta(0)), found.tidegate.rows
@@ -120,7 +116,7 @@ def suggestions(found: Preview) -> list[Suggestion]:
     ]
 
 
-def lead(found: Preview) -> str:
+def lead(found: Findings) -> str:
     """Return how far a batch of tidegate goes ahead."""
     ahead = "what is left" if found.seen.are_objects else "the slowest partition"
     return f"at most {span(found.tidegate.lead_ms)} ahead of {ahead}"
@@ -135,7 +131,7 @@ def _limit(budget: Budget) -> str:
     return "".join(f'.option("{name}", "{limit}")' for name, limit in options.items() if limit is not None)
 
 
-def _origin(found: Preview, disorder_ms: int) -> Iterator[Suggestion]:
+def _origin(found: Findings, disorder_ms: int) -> Iterator[Suggestion]:
     """Yield where the source's own watermark comes from; objects are planned in the order of their times."""
     if found.seen.watermark_from is not None:
         without = len(found.seen.histories) - len(found.seen.marks)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from tidegate.errors import counted
 from tidegate.jobs.figures import clock_time, count
@@ -13,10 +12,7 @@ from tidegate.jobs.pages.canvas import Canvas, utc_times
 from tidegate.jobs.pages.chart import columns
 from tidegate.jobs.pages.layout import figure, key, layout, legend, table, table_row
 from tidegate.jobs.preview.advice import lead, of_spark, part, remarks, splits, suggestions, verdict
-
-if TYPE_CHECKING:
-    from tidegate.jobs.preview.preview import Preview, SplitPreview
-
+from tidegate.jobs.preview.findings import Findings, SplitPreview
 
 _COLUMNS = ("first (UTC)", "last (UTC)", "rows", "lost by Spark", "remarkable")
 _HEIGHT = 420
@@ -30,7 +26,7 @@ _STYLE = (
 )
 
 
-def page(found: Preview) -> str:
+def page(found: Findings) -> str:
     """Return the page, which needs no other file and no network."""
     origin = "a survey of the objects" if found.seen.are_objects else "Kafka's time index and samples"
     figures = [figure(f"Event time against {_across(found)}", _span(found), _picture(found))] if found.rows else []
@@ -50,7 +46,7 @@ def page(found: Preview) -> str:
     )
 
 
-def _row(found: Preview, split: SplitPreview) -> str:
+def _row(found: Findings, split: SplitPreview) -> str:
     lost = found.limited.lost.get(split.id, 0)
     cells = (
         split.id,
@@ -63,13 +59,13 @@ def _row(found: Preview, split: SplitPreview) -> str:
     return table_row(cells, {1 + _COLUMNS.index("lost by Spark"): "lost"} if lost else {})
 
 
-def notebook(found: Preview) -> str:
+def notebook(found: Findings) -> str:
     """Return the picture, the verdict and the lines to paste, in the colours of a notebook."""
     picture = _picture(found) + _advice(found) if found.rows else ""
     return f'<div class="tidegate-preview"><style>{_STYLE}</style><p><b>{escape(verdict(found))}</b></p>{picture}</div>'
 
 
-def _span(found: Preview) -> str:
+def _span(found: Findings) -> str:
     begin_ms, end_ms = found.seen.shown_span
     few = len(found.splits) > _MOST_SPLITS
     return (
@@ -78,7 +74,7 @@ def _span(found: Preview) -> str:
     )
 
 
-def _advice(found: Preview) -> str:
+def _advice(found: Findings) -> str:
     lines = (
         f"<p><code>{escape(suggestion.line)}</code><br>{escape(suggestion.reason)}</p>"
         for suggestion in suggestions(found)
@@ -86,7 +82,7 @@ def _advice(found: Preview) -> str:
     return (f'<p class="lost">{escape(part(found))}</p>' if part(found) else "") + "".join(lines)
 
 
-def _across(found: Preview) -> str:
+def _across(found: Findings) -> str:
     return "objects, in the order of their modification" if found.seen.are_objects else "partition"
 
 
@@ -96,7 +92,7 @@ def _names(shown: Sequence[SplitPreview]) -> list[str]:
     return [*numbers] if len({*topics}) == 1 else [split.id for split in shown]
 
 
-def _picture(found: Preview) -> str:
+def _picture(found: Findings) -> str:
     """Draw a column for each split: where it has rows in event time, and how many."""
     axis = utc_times(*found.seen.shown_span)
     shown = found.splits[:_MOST_SPLITS]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.alignment.durations import milliseconds
-from tidegate.alignment.splits import SplitId
 from tidegate.errors import OptionError
 from tidegate.jobs.figures import count
 from tidegate.jobs.pages.trace import split_order
+from tidegate.jobs.preview.findings import Findings, SplitPreview
 from tidegate.jobs.preview.objects import look_at_objects
+from tidegate.jobs.preview.page import notebook
 from tidegate.jobs.preview.seen import Seen
 from tidegate.jobs.preview.spark import Prediction, outcome
 from tidegate.jobs.preview.topics import look_at_topics
@@ -25,110 +24,16 @@ _MOST_ROWS = 1_000_000  # of a batch that is suggested
 _DRIFTS = [timedelta(minutes=n) for n in (1, 5, 15, 30, 60, 120, 360, 720, 1440, 2880, 10_080)]
 
 
-@dataclass(frozen=True, slots=True)
-class SplitPreview:
-    """One split of a preview.
-
-    first_ms, last_ms: the event time of its first row, and the greatest one, in ms since the epoch; None: it is empty.
-    rows: its rows, from its positions and the share of positions that hold a record.
-    lost_by_spark: the rows that Spark would drop.
-    """
-
-    id: SplitId
-    first_ms: int | None
-    last_ms: int | None
-    rows: int
-    lost_by_spark: int
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
+class Preview(Findings):
     """What a windowed count would lose with Spark's own source, and what tidegate would do with the same rows.
 
-    reads: the topics and servers, or the path.
-    watermark_delay, window: those of the query.
-    budget: maxOffsetsPerTrigger, or maxFilesPerTrigger and maxBytesPerTrigger.  Without a limit, Spark reads everything
-        in one batch.
-    max_drift: the one of the source, or one that gives at least ten batches, of a million rows at most on average.
-        None: the source has none, and there are no rows.
-    splits: all splits, in the order of their names.
-    spark: what Spark's own source would do.
-    limited: the same within ``limited_budget``.
-    limited_budget: ``budget``, or the size of the largest batch of tidegate.
-    tidegate: what tidegate would do with this drift; only its first batches, if there are many.
+    ``Findings`` has its attributes.  A notebook shows it as a picture.
     """
 
-    reads: str
-    watermark_delay: timedelta
-    window: timedelta
-    budget: Budget
-    max_drift: timedelta | None
-    splits: tuple[SplitPreview, ...]
-    seen: Seen
-    spark: Prediction
-    limited: Prediction
-    limited_budget: Budget
-    tidegate: Prediction
-
-    @property
-    def rows(self) -> int:
-        """The rows of all splits."""
-        return sum(split.rows for split in self.splits)
-
-    @property
-    def lost_by_spark(self) -> int:
-        """The rows that Spark would drop as late."""
-        return sum(self.spark.lost.values())
-
-    @property
-    def least_delay(self) -> timedelta:
-        """The least watermark delay with which Spark would drop none, and a thousandth more."""
-        return timedelta(milliseconds=_enough(self.spark))
-
-    @property
-    def least_limited_delay(self) -> timedelta:
-        """The same within ``limited_budget``."""
-        return timedelta(milliseconds=_enough(self.limited))
+    __slots__ = ()
 
     def _repr_html_(self) -> str:
-        from tidegate.jobs.preview.page import notebook  # it needs this class
-
         return notebook(self)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what ``tidegate preview --json`` prints, with times in ms since the epoch, and durations in ms."""
-        return {
-            "rows": self.rows,
-            "lostBySpark": self.lost_by_spark,
-            "leastDelay": _enough(self.spark),
-            "openWindows": self.spark.open_windows(_enough(self.spark), milliseconds(self.window)),
-            "batches": len(self.spark.rows),
-            "window": milliseconds(self.window),
-            "watermarkDelay": milliseconds(self.watermark_delay),
-            "rowsPerBatch": self.budget.rows,
-            "filesPerBatch": self.budget.files,
-            "bytesPerBatch": self.budget.bytes,
-            "tidegate": {
-                "maxDrift": None if self.max_drift is None else milliseconds(self.max_drift),
-                "complete": not self.tidegate.left,
-                "rows": sum(self.tidegate.rows),
-                "batches": len(self.tidegate.rows),
-                "largestBatch": max(self.tidegate.rows, default=0),
-                "leastDelay": _enough(self.tidegate),
-                "openWindows": self.tidegate.open_windows(_enough(self.tidegate), milliseconds(self.window)),
-            },
-            "splits": [
-                {
-                    "id": split.id,
-                    "first": split.first_ms,
-                    "last": split.last_ms,
-                    "rows": split.rows,
-                    "lostBySpark": split.lost_by_spark,
-                    "sampled": split.id in self.seen.blind,
-                }
-                for split in self.splits
-            ],
-        }
 
 
 def preview(
@@ -194,11 +99,6 @@ def _largest(seen: Seen, ours: Prediction) -> Budget:
     share = max(ours.rows, default=0) / max(1, sum(history.end - history.start for history in seen.planned.values()))
     units = max(1, -(-seen.units // _MOST_BATCHES), round(seen.units * share))
     return Budget(files=units) if seen.are_objects else Budget(rows=units)
-
-
-def _enough(followed: Prediction) -> int:
-    """Return the least delay in ms, and a thousandth more: event times between two lookups are interpolated."""
-    return followed.least_delay_ms + -(-followed.least_delay_ms // 1000)
 
 
 def _suggested_drift(seen: Seen, most_rows: int) -> timedelta | None:

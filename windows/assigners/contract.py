@@ -1,4 +1,4 @@
-"""The contract of a window assigner, which decides to which windows a row belongs; windows of a time, and of all times."""
+"""The contract of a window assigner, and assigners by one time of rows, or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What windows give: results of functions, checked, because Spark's error would name no window; and observed metrics."""
+"""What windows give: checked results of functions, and metrics.  Spark's own errors would not name the window."""
 
 from __future__ import annotations
 
