@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
-from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import BeforeValidator, Field, PositiveInt, model_validator
 from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
@@ -62,12 +62,14 @@ _PREFIX = "kafka."
 _REGISTRY = "schema.registry."
 _IN_REGISTRY = ("avro:", "protobuf:")
 _DEADLINE = "kafka.default.api.timeout.ms limits every operation, with all retries"
-_OF_SPARK = {  # options that jobs of Spark's own source may bring, and why they change nothing
-    "poll_timeout_ms": _DEADLINE,
-    "fetch_offset_num_retries": _DEADLINE,
-    "fetch_offset_retry_interval_ms": "kafka.retry.backoff.ms is the pause before any attempt",
-    "group_id_prefix": NO_GROUP,
+WITHOUT_EFFECT: Mapping[str, str] = {
+    "kafkaConsumer.pollTimeoutMs": _DEADLINE,
+    "fetchOffset.numRetries": _DEADLINE,
+    "fetchOffset.retryIntervalMs": "kafka.retry.backoff.ms is the pause before any attempt",
+    "groupIdPrefix": NO_GROUP,
 }
+"""Options that queries of Spark's own source may bring, and why they change nothing here."""
+_ACCEPTED = frozenset(name.lower() for name in WITHOUT_EFFECT)
 _SUBSCRIBE = "set subscribe, subscribePattern or assign"
 
 
@@ -127,12 +129,8 @@ class KafkaSource(Source):
     include_headers: add the column ``headers``.
     include_event_time: add two columns.  ``event_time`` is the time that planning used, null if it left the row out.
         ``event_time_fault`` is ``bad`` or ``future`` if the row's own time was, else null.
-    poll_timeout_ms: without effect.
-    fetch_offset_num_retries: without effect.
-    fetch_offset_retry_interval_ms: without effect.
     commit_group_id: the consumer group to which each written batch is committed, so that lag tools see the query.  A
         failed commit is a warning.  Streams only.  The commits are never read back.
-    group_id_prefix: without effect.
     """
 
     connector: ClassVar[str] = "kafka"
@@ -171,13 +169,6 @@ class KafkaSource(Source):
     bad_records_path: Location | None = None
     include_headers: bool = False
     include_event_time: bool = False
-    poll_timeout_ms: Annotated[PositiveInt | None, Field(serialization_alias="kafkaConsumer.pollTimeoutMs")] = None
-    fetch_offset_num_retries: Annotated[NonNegativeInt | None, Field(serialization_alias="fetchOffset.numRetries")] = (
-        None
-    )
-    fetch_offset_retry_interval_ms: Annotated[
-        NonNegativeInt | None, Field(serialization_alias="fetchOffset.retryIntervalMs")
-    ] = None
     schema_registry_url: Annotated[str | None, Field(min_length=1, serialization_alias="schema.registry.url")] = None
     schema_registry_user_info: Annotated[
         str | None, Field(repr=False, serialization_alias="schema.registry.basic.auth.user.info")
@@ -192,13 +183,21 @@ class KafkaSource(Source):
     schema_registry_key_file: Annotated[str | None, Field(serialization_alias="schema.registry.ssl.key.location")] = (
         None
     )
-    group_id_prefix: str | None = None
     commit_group_id: Annotated[str | None, Field(min_length=1)] = None
+    _of_spark: tuple[str, ...] = ()  # the options without effect that were set
 
     @classmethod
     def data_source_name(cls) -> str:
         """Return ``tidegate_kafka``: Spark and others have formats of the connector's name."""
         return "tidegate_kafka"
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> Self:
+        """Build the source from Spark's options; those of ``WITHOUT_EFFECT`` are accepted, and change nothing."""
+        names = {name.lower() for name in options}
+        source = super().from_options({n: v for n, v in options.items() if n.lower() not in _ACCEPTED})
+        source._of_spark = tuple(name for name in WITHOUT_EFFECT if name.lower() in names)  # noqa: SLF001 - ours
+        return source
 
     @classmethod
     def fields_from_options(cls, options: dict[str, str]) -> dict[str, Any]:
@@ -302,7 +301,7 @@ class KafkaSource(Source):
         """The options that are set and change nothing, each with the reason."""
         names = option_names(type(self))
         reasons = without_effect(self.kafka)
-        reasons += [f"{names[field]} ({why})" for field, why in _OF_SPARK.items() if getattr(self, field) is not None]
+        reasons += [f"{name} ({WITHOUT_EFFECT[name]})" for name in self._of_spark]
         origins = (str(self.event_time), str(self.watermark_from))
         if self.schema_registry_url is not None and not any(origin.startswith(_IN_REGISTRY) for origin in origins):
             beginnings = f"eventTime and watermarkFrom begin with none of {', '.join(_IN_REGISTRY)}"

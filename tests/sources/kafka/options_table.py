@@ -15,8 +15,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "options.md"
 OF_SPARK = {
     *("assign", "subscribe", "subscribePattern", "kafka.bootstrap.servers", "startingTimestamp", "startingOffsets"),
     *("startingOffsetsByTimestamp", "endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets", "failOnDataLoss"),
-    *("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "maxOffsetsPerTrigger"),
-    *("minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition", "groupIdPrefix"),
+    *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition"),
     *("includeHeaders", "startingOffsetsByTimestampStrategy"),
 }
 """The options of Spark's guide to its Kafka source."""
@@ -30,7 +29,7 @@ SUBJECTS = {
         *("kafka.bootstrap.servers", "kafkaProperties", "subscribe", "subscribePattern", "assign", "startingOffsets"),
         *("startingOffsetsByTimestamp", "startingTimestamp", "startingOffsetsByTimestampStrategy", "startingGroupId"),
         *("startingGroupIdStrategy", "endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "archive"),
-        *("includeHeaders", "commitGroupId", "groupIdPrefix", "failOnDataLoss"),
+        *("includeHeaders", "commitGroupId", "failOnDataLoss"),
     ),
     "event time": (
         *("eventTime", "eventTimeUnit", "badEventTime", "maxFutureSkew", "futureEventTime", "badRecordsPath"),
@@ -48,8 +47,7 @@ SUBJECTS = {
     ),
     "batches": (
         *("maxOffsetsPerTrigger", "maxBytesPerTrigger", "targetBatchDuration", "minOffsetsPerTrigger"),
-        *("maxTriggerDelay", "maxRecordsPerPartition", "minPartitions", "kafkaConsumer.pollTimeoutMs"),
-        *("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "discoveryInterval", "logLevel"),
+        *("maxTriggerDelay", "maxRecordsPerPartition", "minPartitions", "discoveryInterval", "logLevel"),
     ),
     "properties": tuple(f"kafka.{name}" for name in PROPERTIES),
 }
