@@ -44,7 +44,6 @@ from tidegate.errors import ContractError, OptionError
 from tidegate.readers.contract import ReadTask, TimedRows
 from tidegate.readers.events.event import EventChannel, SourceEvent
 from tidegate.readers.events.watching import Watching, timed_reader
-from tidegate.readers.spark_worker import end_quietly
 from tidegate.sources.add_on import AddOn
 from tidegate.sources.alignment_group import group_of
 from tidegate.sources.environments import pickled
@@ -59,7 +58,7 @@ from tidegate.sources.tasks import (
     setting_aside,
     shown_watermark_ms,
 )
-from tidegate.spark_private import from_arrow_schema
+from tidegate.spark_private import end_quietly, from_arrow_schema
 
 if TYPE_CHECKING:
     from tidegate.sources.contract import SourceContract

@@ -56,7 +56,7 @@ def _loader(version: str) -> Callable[[bytes], object]:
                 f"cannot load the source: {error}; it needs the modules that the driver has, also those of your own "
                 "connectors (docs/deploy.md)"
             ) from None
-        from tidegate.readers.spark_worker import end_quietly
+        from tidegate.spark_private import end_quietly
 
         end_quietly()
         instance = object.__new__(made_of)

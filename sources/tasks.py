@@ -15,8 +15,8 @@ from tidegate.readers.arrow.numpy_arrays import repeated
 from tidegate.readers.contract import ReadTask, SplitReader, SupportsBadRecords
 from tidegate.readers.events.event import BAD_RECORDS, EventChannel, SourceEvent, send
 from tidegate.readers.events.watching import Watching, timed_reader, watched
-from tidegate.readers.spark_worker import freeze_imports
 from tidegate.sources.sentences import in_one_sentence
+from tidegate.sources.worker_daemon import freeze_imports
 
 if TYPE_CHECKING:
     from tidegate.sources.contract import SourceContract

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tidegate.enumerators.planning.offset import check_same_state
-    from tidegate.readers.spark_worker import freeze_imports
     from tidegate.sources.add_on import AddOn
     from tidegate.sources.bridge import check_has_watermarks, source_of
     from tidegate.sources.columns.watermark import follow_add_on_watermark, later
     from tidegate.sources.progress.query import LATE_DROPPED, WINDOWS
     from tidegate.sources.sentences import in_one_sentence, sentence_of
     from tidegate.sources.tasks import ADD_ON_WATERMARK, END_OF_TIME_MS
+    from tidegate.sources.worker_daemon import freeze_imports
 
 _HOMES = {
     "ADD_ON_WATERMARK": "tidegate.sources.tasks",
@@ -28,7 +28,7 @@ _HOMES = {
     "check_has_watermarks": "tidegate.sources.bridge",
     "check_same_state": "tidegate.enumerators.planning.offset",
     "follow_add_on_watermark": "tidegate.sources.columns.watermark",
-    "freeze_imports": "tidegate.readers.spark_worker",
+    "freeze_imports": "tidegate.sources.worker_daemon",
     "in_one_sentence": "tidegate.sources.sentences",
     "later": "tidegate.sources.columns.watermark",
     "sentence_of": "tidegate.sources.sentences",

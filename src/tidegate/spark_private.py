@@ -6,8 +6,10 @@ that were tried.  Java's own classes (Catalyst) are used where they are needed, 
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Callable, Sequence
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-DRIVER_WORKER = "pyspark.sql.streaming.transform_with_state_driver_worker"
-"""The module that Spark runs on the driver for a stateful processor."""
+_DRIVER_WORKER = "pyspark.sql.streaming.transform_with_state_driver_worker"
 STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"
 """The setting with the number of shuffle partitions that the checkpoint of a query fixes.  Tasks see it."""
 _MOST_FIELDS = 1_000_000
@@ -102,6 +103,43 @@ def worker_daemon() -> ModuleType:
     from pyspark import daemon
 
     return daemon
+
+
+def _print_exc() -> None:
+    if not isinstance(sys.exc_info()[1], ConnectionError):  # nobody is there to take the task's end
+        traceback.print_exc()
+
+
+QUIET_TRACEBACK = SimpleNamespace(print_exc=_print_exc, format_exc=traceback.format_exc)
+"""What PySpark's daemon uses of the module ``traceback``."""
+
+
+def end_quietly() -> None:
+    """Make this process quiet, if it is a worker of PySpark's own daemon.
+
+    Java closes the connection of a worker when the session ends, when the worker was idle for a minute, and when a task
+    needs no more rows.  PySpark's daemon then prints a BrokenPipeError for each worker.
+
+    Called whenever such a worker gets a source, so that its first task is quiet, too.  Spark plans batch queries in
+    workers of that daemon, whatever ``spark.python.daemon.module`` is.
+    """
+    if (main := _main_of("pyspark.daemon")) is not None:
+        main.traceback = QUIET_TRACEBACK
+
+
+def print_nothing() -> None:
+    """Make this process quiet, if Spark runs it on the driver for a stateful processor.
+
+    PySpark's worker prints each of its steps, and Spark passes that on as errors.
+    """
+    if (main := _main_of(_DRIVER_WORKER)) is not None:
+        main.print = lambda *_: None
+
+
+def _main_of(module: str) -> Any:
+    """Return the module that this process runs, if it is this one."""
+    main = sys.modules["__main__"]
+    return main if getattr(main.__spec__, "name", None) == module else None
 
 
 def state_answers(handle: StatefulProcessorHandle, calls: Sequence[Callable[[], object]]) -> list[Any]:

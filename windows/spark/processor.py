@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from pyspark.sql.types import DoubleType, FloatType, StructType
 
 from tidegate.add_ons import END_OF_TIME_MS, freeze_imports, in_one_sentence
 from tidegate.errors import OptionError
-from tidegate.spark_private import DRIVER_WORKER, to_arrow_schema
+from tidegate.spark_private import print_nothing, to_arrow_schema
 from tidegate.windows import Trigger, WindowOperator
 from tidegate.windows.key_run import KeyRun
 from tidegate.windows.rows import as_mappings, listed
@@ -113,14 +112,8 @@ class WindowProcessor(StatefulProcessor):
         self._wish = wish
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the processor in a worker.
-
-        PySpark's worker on the driver prints what it does, and Spark passes that on as errors.
-        """
+        print_nothing()
         self.__dict__.update(state)
-        main = sys.modules["__main__"]
-        if getattr(main.__spec__, "name", None) == DRIVER_WORKER:
-            vars(main)["print"] = lambda *_: None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Get ready for the buckets of one task."""

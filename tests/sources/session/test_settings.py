@@ -14,7 +14,7 @@ from tidegate.sources.session.settings import set_up_workers
 
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
-DAEMON = {"spark.python.daemon.module": "tidegate.sources.session.worker_daemon"}
+DAEMON = {"spark.python.daemon.module": "tidegate.sources.worker_daemon"}
 LONG = "/long" * 20
 
 SCRIPT = """

@@ -1,7 +1,8 @@
-"""The garbage collector skips the imports of a worker after every task, and frees the garbage of tasks."""
+"""Python workers of Spark: the garbage collector skips their imports, and they print nothing of PySpark's own."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -13,8 +14,8 @@ TASKS = 10_000
 
 PRELUDE = """
 import gc, sys, weakref
-from tidegate.readers.spark_worker import freeze_imports
-from tidegate.sources.session import worker_daemon
+from tidegate.sources import worker_daemon
+from tidegate.sources.worker_daemon import freeze_imports
 
 class Node:
     def __init__(self):
@@ -84,3 +85,51 @@ end_of_task()
 assert gone() is None
 """
     run(script)
+
+
+WORKER = """
+import socket, sys
+from pyspark import daemon
+from tidegate.spark_private import end_quietly
+
+sys.modules["__main__"] = daemon
+for named in ("before", "after"):
+    print(named, file=sys.stderr)
+    ours, javas = socket.socketpair()
+    javas.close()  # as when a session ends, or after a minute without a task
+    for task in (lambda: daemon.worker(ours, True), lambda: 1 / 0):
+        try:
+            task()
+        except Exception:
+            daemon.traceback.print_exc()  # as its manager does
+    end_quietly()
+"""
+
+
+def test_a_worker_that_got_a_source_ends_quietly_when_java_closes_its_connection() -> None:
+    environment = {**os.environ, "PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE": "true"}  # as Spark sets it
+    ended = subprocess.run([sys.executable, "-c", WORKER], env=environment, capture_output=True, text=True, check=True)
+    before, after = ended.stderr.split("after\n")
+    assert ("BrokenPipeError" in before, "ZeroDivisionError" in before) == (True, True)
+    assert after.startswith("Traceback")
+    assert after.endswith("\nZeroDivisionError: division by zero\n")
+    assert after.count("Error") == 1
+
+
+DRIVER_WORKER = """
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from tidegate.spark_private import print_nothing
+
+for name in ("some_program", "pyspark.sql.streaming.transform_with_state_driver_worker"):
+    sys.modules["__main__"] = main = ModuleType("__main__")
+    main.__spec__ = ModuleSpec(name, None)
+    print_nothing()
+    exec(f"print({name!r})", vars(main))
+"""
+
+
+def test_pyspark_s_worker_for_a_stateful_processor_prints_nothing_on_the_driver() -> None:
+    ended = subprocess.run([sys.executable, "-c", DRIVER_WORKER], capture_output=True, text=True, check=True)
+    assert ended.stdout == "some_program\n"
