@@ -292,18 +292,18 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ahead_ms = self._add_on.ahead_ms
             watermark_row_ms = {**watermarks_ms, ADD_ON_WATERMARK: _later(after_ms, ahead_ms)}
             watermarks_ms = {**watermarks_ms, ADD_ON_WATERMARK: _later(before_ms, ahead_ms)}
-        tells = self._has_watermark_rows and after_ms != before_ms
+        adds_row = self._has_watermark_rows and after_ms != before_ms
         # The row goes with an existing task, because each task costs time; later tasks do not repeat it.
         return [
             TaskPartition(
                 task,
                 after.enumerator,
                 watermarks_ms,
-                watermark_row_ms=watermark_row_ms if tells and number == 0 else None,
+                watermark_row_ms=watermark_row_ms if adds_row and number == 0 else None,
                 watching=self._watching(after, task),
                 channel=self._channel,
             )
-            for number, task in enumerate(tasks or [ReadTask(())] * tells)
+            for number, task in enumerate(tasks or [ReadTask(())] * adds_row)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

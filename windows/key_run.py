@@ -195,5 +195,5 @@ class KeyRun:
         except Exception as error:
             window = self._windows.current
             where = f"key {self._windows.key!r}" + ("" if window is None else f" and window {window}")
-            told = f"A function of the windows raised {type(error).__name__}: {error} (for {where})."
-            raise FunctionError(told) from error
+            sentence = f"A function of the windows raised {type(error).__name__}: {error} (for {where})."
+            raise FunctionError(sentence) from error

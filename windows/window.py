@@ -60,12 +60,12 @@ def duration_ms(name: str, duration: timedelta, least: int | None = None, part: 
     """
     if not isinstance(duration, timedelta):
         raise OptionError(f"{name} is {duration!r}, but must be a datetime.timedelta, such as timedelta(minutes=5)")
-    whole, rest = divmod(duration, timedelta(milliseconds=1))
-    if rest:
+    whole, remainder = divmod(duration, timedelta(milliseconds=1))
+    if remainder:
         raise OptionError(f"{name}={duration} must be a whole number of milliseconds.")
     if least is not None and whole < least:
-        told = f"{name}={duration} {part}".rstrip()
-        raise OptionError(f"{told} must {'be positive' if least else 'not be negative'}.")
+        value = f"{name}={duration} {part}".rstrip()
+        raise OptionError(f"{value} must {'be positive' if least else 'not be negative'}.")
     return whole
 
 
@@ -75,13 +75,13 @@ def whole_number(name: str, number: int, least: int, part: str = "") -> int:
     part: the part to which the number belongs, for the error, as in "of CountTrigger".
     Raises OptionError if the number is not whole, or less than ``least``.
     """
-    told = f"{name}={number!r} {part}".rstrip()
+    value = f"{name}={number!r} {part}".rstrip()
     try:
         whole = index(number)
     except TypeError:
-        raise OptionError(f"{told} must be a whole number.") from None
+        raise OptionError(f"{value} must be a whole number.") from None
     if whole < least:
-        raise OptionError(f"{told} must {f'be at least {least}' if least else 'not be negative'}.")
+        raise OptionError(f"{value} must {f'be at least {least}' if least else 'not be negative'}.")
     return whole
 
 

@@ -74,8 +74,8 @@ def _remedy(was: str, is_now: str) -> str:
 
 def _partitions() -> int:
     context = TaskContext.get()
-    told = (None if context is None else context.getLocalProperty(setting) for setting in _SETTINGS)
-    return next((int(partitions) for partitions in told if partitions and partitions.isdigit()), _LEAST)
+    numbers = (None if context is None else context.getLocalProperty(setting) for setting in _SETTINGS)
+    return next((int(partitions) for partitions in numbers if partitions and partitions.isdigit()), _LEAST)
 
 
 @cache

@@ -244,8 +244,8 @@ class WindowedStream:
     @cached_property
     def _why_operator(self) -> str | None:
         """Return why Spark's own aggregation cannot keep the windows."""
-        wish = (self._assigned, self._trigger, self._evictor, self._lateness, self._late)
-        return why_operator(*wish) or why_not_in_spark(self._rows)
+        parts = (self._assigned, self._trigger, self._evictor, self._lateness, self._late)
+        return why_operator(*parts) or why_not_in_spark(self._rows)
 
     @property
     def _assigned(self) -> WindowAssigner:
@@ -263,7 +263,7 @@ class WindowedStream:
             time = str(self._event_time)
             description = native.description(self._rows, self._keys, time, self._assigned, expressions)
             used = native.used_columns(self._rows, self._keys, time, expressions)
-            rows = relations.telling_watermark(self._rows, native.AHEAD_MS, used, description)
+            rows = relations.with_watermark(self._rows, native.AHEAD_MS, used, description)
             return native.aggregated(rows, self._keys, time, self._assigner, expressions)  # type: ignore[arg-type]
         return operating.with_expressions(self._stream(), self._operator, expressions)
 

@@ -192,7 +192,7 @@ class _TakenOut:
         conditions = [argument] if name == "count_if" else []
         conditions += [node.filter().get()] if node.filter().isDefined() else []
         counted = counts_rows or name == "count_if"
-        wanted = (counted, *map(self._told, conditions), None if counted else self._told(argument))
+        wanted = (counted, *map(self._identity, conditions), None if counted else self._identity(argument))
         if wanted not in self._columns:
             column = f.lit(1) if counted else self.column_of(argument)
             if conditions:
@@ -201,8 +201,8 @@ class _TakenOut:
             self.arguments[self._columns[wanted]] = column
         return self._columns[wanted]
 
-    def _told(self, node: Any) -> tuple[str, str]:
-        """Return what tells an expression from others: Spark's own text lacks subqueries.
+    def _identity(self, node: Any) -> tuple[str, str]:
+        """Return what distinguishes an expression from others: Spark's own text lacks subqueries.
 
         The user's text is not all of it: in Spark's parser a predicate, such as ``a LIKE b``, begins after ``a``.
         """

@@ -98,8 +98,8 @@ def _as_spark_sees(rows: DataFrame, names: Sequence[str]) -> list[str]:
     return [name if is_case_sensitive else name.lower() for name in names]
 
 
-def _check_not_own(told: str, name: str) -> None:
+def _check_not_own(what: str, name: str) -> None:
     if _OWN.fullmatch(name):
-        raise OptionError(f"{told} {name!r}, a name that windows use themselves: rename it")
+        raise OptionError(f"{what} {name!r}, a name that windows use themselves: rename it")
     if "`" in name:
-        raise OptionError(f"{told} {name!r}, a name with a backtick: rename it")
+        raise OptionError(f"{what} {name!r}, a name with a backtick: rename it")

@@ -38,7 +38,7 @@ _FIRST_END_MS = 2
 def description(
     rows: DataFrame, keys: Sequence[str], event_time: str, assigner: WindowAssigner, expressions: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the parts of the user's wish on which Spark's state of windows depends, by their names."""
+    """Return the parts of the user's windows on which Spark's state of windows depends, by their names."""
     return {
         **described_stream(rows, keys, event_time),
         "assigner": described(assigner),

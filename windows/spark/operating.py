@@ -29,9 +29,9 @@ from tidegate.windows.spark.processor import (
     TIME,
     WINDOW_END,
     WINDOW_START,
+    ProcessorSettings,
     TimeMode,
     WindowProcessor,
-    Wish,
     many_names,
     row_column,
 )
@@ -162,7 +162,7 @@ def _kept(
     ]
     rows = stream.rows
     if needs_watermark:
-        rows = relations.telling_watermark(rows, 0, relations.used_columns(rows.select(*columns_of_rows)))
+        rows = relations.with_watermark(rows, 0, relations.used_columns(rows.select(*columns_of_rows)))
     prepared = rows.select(*columns_of_rows).where(f.col(TIME).isNotNull())
     elements = (*arguments, *carried) or (TIME,)  # without a column Arrow would not know the number of rows
     packed_rows = _arrow_schema(prepared.schema)
@@ -173,7 +173,7 @@ def _kept(
     keeps_watermark = holds_results and has_event_times and operator.reads_watermark
     # A function that the user gives with a schema may have results of other names and types.
     in_columns = bool(texts) and ColumnWindows.takes(operator, packed_rows)
-    wish = Wish(
+    settings = ProcessorSettings(
         operator=operator,
         description=description,
         buckets=stream.buckets,
@@ -195,15 +195,15 @@ def _kept(
     single = [*stream.keys, WINDOW_START, WINDOW_END, *results.names]
     of_names = zip(many_names(len(single)), single, strict=True)
     many = StructType([StructField(name, ArrayType(schema[column].dataType)) for name, column in of_names])
-    told_of = StructType([*schema, *([StructField(MANY, many)] if in_columns else [])])
+    with_notes = StructType([*schema, *([StructField(MANY, many)] if in_columns else [])])
     given = of_buckets.groupBy(BUCKET).transformWithState(
-        WindowProcessor(wish),
-        told_of.add(CALL, StructType.fromDDL(CALL_COLUMNS)),
+        WindowProcessor(settings),
+        with_notes.add(CALL, StructType.fromDDL(CALL_COLUMNS)),
         outputMode="append",
         timeMode=time_mode,
     )
-    told = observed(given, f.col(CALL).dropped, f.col(CALL))
-    kept = told.where(f.col(CALL).isNull()).drop(CALL)
+    counted = observed(given, f.col(CALL).dropped, f.col(CALL))
+    kept = counted.where(f.col(CALL).isNull()).drop(CALL)
     return _each_result(kept, single) if in_columns else kept
 
 

@@ -38,9 +38,9 @@ TimeMode: TypeAlias = Literal["EventTime", "ProcessingTime", "None"]
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 OUTPUT, RESULTS = "output", "results"
 CALL = "__call"
-"""The column of a row that is no result, but tells of the call of a bucket."""
+"""The column of a row that is no result, but a note on the call of a bucket."""
 CALL_COLUMNS = "bucket int, dropped bigint, windows bigint, due bigint"
-"""What it tells: how many late rows were dropped, how many windows are open, and when the
+"""Its fields: how many late rows were dropped, how many windows are open, and when the
 first timer is due, in ms (null: there is none)."""
 MANY = "__many"
 """The column of a row that holds many results, with an array for each column of keys, windows and results.
@@ -62,10 +62,10 @@ def many_names(count: int) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Wish:
-    """The task of a processor.
+class ProcessorSettings:
+    """What the processor of some windows needs to know.
 
-    description: the parts of the user's wish on which the state depends, by their names.
+    description: the parts of the user's windows on which the state depends, by their names.
     buckets: how many the user wants; None: as Spark's shuffle partitions need.
     keys: the columns of the key, and their names in results.
     elements: the columns that functions read.
@@ -108,8 +108,8 @@ class _Result(dict[str, Any]):
 class WindowProcessor(StatefulProcessor):
     """Hands each bucket's rows and timers to the operator, key by key."""
 
-    def __init__(self, wish: Wish) -> None:
-        self._wish = wish
+    def __init__(self, settings: ProcessorSettings) -> None:
+        self._settings = settings
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         print_nothing()
@@ -118,20 +118,20 @@ class WindowProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Get ready for the buckets of one task."""
         freeze_imports()
-        packed = self._wish.packed
+        packed = self._settings.packed
         self._float_keys = [
-            name for name in self._wish.keys.values() if isinstance(packed[name].dataType, DoubleType | FloatType)
+            name for name in self._settings.keys.values() if isinstance(packed[name].dataType, DoubleType | FloatType)
         ]
-        wish = self._wish
+        settings = self._settings
         rows = to_arrow_schema(packed, timezone="UTC")
-        keys = [*wish.keys.values()]
+        keys = [*settings.keys.values()]
         self._columns = None
         layout = Layout(_schema_of_keys(rows, keys), keys, has_chunks=True)
-        if wish.in_columns:
-            self._columns = ColumnWindows(wish.operator, keys, TIME, wish.elements, rows, self._checked)
+        if settings.in_columns:
+            self._columns = ColumnWindows(settings.operator, keys, TIME, settings.elements, rows, self._checked)
             layout = Layout(self._columns.schema, keys, has_chunks=False)
         self._layout = layout
-        description = {**wish.description, BUCKETS: described_buckets(wish.buckets)}
+        description = {**settings.description, BUCKETS: described_buckets(settings.buckets)}
         self._state = BucketState(handle, description, layout)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: N802, N803
@@ -165,17 +165,17 @@ class WindowProcessor(StatefulProcessor):
         bucket = self._state.load(expired_ms)
         spark_ms, now_ms = times.getCurrentWatermarkInMs(), times.getCurrentProcessingTimeInMs()
         before_rows_ms, watermark_ms = self._watermarks(bucket, spark_ms)
-        rows = comparable(unpacked(blobs, self._wish.packed), self._float_keys) if blobs else None
+        rows = comparable(unpacked(blobs, self._settings.packed), self._float_keys) if blobs else None
         state = bucket.pages.touched(rows, max(before_rows_ms, watermark_ms), now_ms)
         if self._columns is not None:
             outcome = self._columns.run(state, rows, before_rows_ms, watermark_ms, now_ms)
             late = yield from self._of_columns(self._columns, bucket, state, outcome)
         else:
             late = yield from self._of_keys(bucket, state, rows, before_rows_ms, watermark_ms, now_ms)
-        dropped = late if self._wish.late is None else 0
+        dropped = late if self._settings.late is None else 0
         due = min((time for time in bucket.pages.next_timers() if time is not None), default=None)
         yield _Result({CALL: {"bucket": number, "dropped": dropped, "windows": bucket.windows, "due": due}})
-        self._state.store(bucket, _next_call(bucket, self._wish, spark_ms, now_ms))
+        self._state.store(bucket, _next_call(bucket, self._settings, spark_ms, now_ms))
 
     def _of_columns(
         self, windows: ColumnWindows, bucket: KeyBucket, state: pa.Table, outcome: Outcome
@@ -190,10 +190,10 @@ class WindowProcessor(StatefulProcessor):
         return len(outcome.late)
 
     def _many(self, windows: ColumnWindows, fired: pa.Table) -> Iterator[_Result]:
-        wish = self._wish
-        given = windows.results(fired, wish.results)
-        results = (listed(given[name]) for name in wish.results)
-        columns = [*(values_of(fired.column(key)) for key in wish.keys.values()), *windows.bounds(fired), *results]
+        settings = self._settings
+        given = windows.results(fired, settings.results)
+        results = (listed(given[name]) for name in settings.results)
+        columns = [*(values_of(fired.column(key)) for key in settings.keys.values()), *windows.bounds(fired), *results]
         for begin in range(0, fired.num_rows, _RESULTS_OF_A_ROW):
             parts = (column[begin : begin + _RESULTS_OF_A_ROW] for column in columns)
             yield _Result({MANY: dict(zip(many_names(len(columns)), parts, strict=True))})
@@ -202,15 +202,15 @@ class WindowProcessor(StatefulProcessor):
         self, bucket: KeyBucket, state: pa.Table, rows: pa.Table | None, before: int, after: int, now_ms: int
     ) -> Generator[Any, None, int]:
         """Hand rows to the operator, key by key; return the number of late rows."""
-        wish = self._wish
-        entries = _entries_of(state, [*wish.keys.values()])
-        arrived = _by_key(rows, wish) if rows is not None and rows.num_rows else {}
+        settings = self._settings
+        entries = _entries_of(state, [*settings.keys.values()])
+        arrived = _by_key(rows, settings) if rows is not None and rows.num_rows else {}
         given: dict[str | None, list[Given]] = defaultdict(list)
         late = opened = 0
         for key in dict.fromkeys([*_due(entries, after, now_ms), *arrived]):
             entry = entries.get(key)
             store = self._state.of_key(key, None if entry is None else entry.value)
-            run = KeyRun(wish.operator, key[0] if len(key) == 1 else key, store, now_ms)
+            run = KeyRun(settings.operator, key[0] if len(key) == 1 else key, store, now_ms)
             opened -= run.stored_windows
             run.advance_watermark(before)
             run.advance_processing_time(now_ms)
@@ -236,46 +236,46 @@ class WindowProcessor(StatefulProcessor):
         return late
 
     def _late_rows(self, key: Key, rows: list[Mapping[str, Any]]) -> Iterator[_Result]:
-        wish = self._wish
-        if wish.late is not None:
+        settings = self._settings
+        if settings.late is not None:
             for row in rows:
-                late_row = {name: row[name] for name in wish.late_columns}
-                yield _Result({**_named(wish, key), OUTPUT: wish.late, row_column(wish.late): late_row})
+                late_row = {name: row[name] for name in settings.late_columns}
+                yield _Result({**_named(settings, key), OUTPUT: settings.late, row_column(settings.late): late_row})
 
     def _rows_of(self, output: str | None, given: list[Given]) -> Iterator[_Result]:
         """Return what functions gave to a side output; None: the results."""
-        wish = self._wish
+        settings = self._settings
         if output is None:
-            named = {OUTPUT: RESULTS} if wish.late is not None or wish.outputs else {}
+            named = {OUTPUT: RESULTS} if settings.late is not None or settings.outputs else {}
             for one, values in zip(given, self._checked(given), strict=True):
-                yield _Result({**_named(wish, one.key), **_bounds(one.window), **named, **values})
+                yield _Result({**_named(settings, one.key), **_bounds(one.window), **named, **values})
             return
-        check_output(output, wish.outputs)
-        for one, values in zip(given, checked(given, wish.outputs[output], (), {}), strict=True):
+        check_output(output, settings.outputs)
+        for one, values in zip(given, checked(given, settings.outputs[output], (), {}), strict=True):
             yield _Result(
-                {**_named(wish, one.key), **_bounds(one.window), OUTPUT: output, row_column(output): dict(values)}
+                {**_named(settings, one.key), **_bounds(one.window), OUTPUT: output, row_column(output): dict(values)}
             )
 
     def _checked(self, given: list[Given]) -> list[Mapping[str, Any]]:
         """Return the values of results.  Raises FunctionError for one that does not fit its type."""
-        return checked(given, self._wish.results, self._wish.keys, self._wish.texts)
+        return checked(given, self._settings.results, self._settings.keys, self._settings.texts)
 
     def _watermarks(self, bucket: KeyBucket, spark_ms: int) -> tuple[int, int]:
-        """Return the watermark before the rows of the batch, and the one after them; ``Wish`` says why."""
-        if self._wish.ahead_ms is None:
+        """Return the watermark before the rows of the batch, and the one after them; ``ProcessorSettings`` says why."""
+        if self._settings.ahead_ms is None:
             watermark_ms = _watermark(spark_ms, 0)
             return watermark_ms, watermark_ms
         before_rows_ms = MIN_TIME if bucket.watermark_ms is None else bucket.watermark_ms
-        bucket.watermark_ms = _watermark(spark_ms, self._wish.ahead_ms)
+        bucket.watermark_ms = _watermark(spark_ms, self._settings.ahead_ms)
         return before_rows_ms, bucket.watermark_ms
 
     def _check_timers(self, event_timer: int | None, processing_timer: int | None) -> None:
         """Raise OptionError for a timer in a kind of time in which Spark would not call these windows."""
-        if processing_timer is not None and self._wish.time_mode != "ProcessingTime":
-            trigger = _name_of_innermost(self._wish.operator.trigger)
+        if processing_timer is not None and self._settings.time_mode != "ProcessingTime":
+            trigger = _name_of_innermost(self._settings.operator.trigger)
             raise OptionError(f"{trigger} has a timer in processing time: say so by {trigger}.processing_time = True")
-        if event_timer is not None and not self._wish.has_event_times:
-            trigger = _name_of_innermost(self._wish.operator.trigger)
+        if event_timer is not None and not self._settings.has_event_times:
+            trigger = _name_of_innermost(self._settings.operator.trigger)
             raise OptionError(f"{trigger} has a timer in event time: name it, as windowed(..., event_time='...')")
 
 
@@ -321,8 +321,8 @@ def _due(entries: Mapping[Key, KeyEntry], event_ms: int, processing_ms: int) -> 
     ]
 
 
-def _named(wish: Wish, key: Key) -> dict[str, Any]:
-    return dict(zip(wish.keys, key, strict=True))
+def _named(settings: ProcessorSettings, key: Key) -> dict[str, Any]:
+    return dict(zip(settings.keys, key, strict=True))
 
 
 def _name_of_innermost(trigger: Trigger) -> str:
@@ -331,17 +331,17 @@ def _name_of_innermost(trigger: Trigger) -> str:
     return type(trigger).__name__ if nested is None else _name_of_innermost(nested)
 
 
-def _by_key(table: pa.Table, wish: Wish) -> dict[Key, tuple[Any, npt.NDArray[np.int64]]]:
+def _by_key(table: pa.Table, settings: ProcessorSettings) -> dict[Key, tuple[Any, npt.NDArray[np.int64]]]:
     """Return rows and event times by key, in the order in which the rows came."""
-    codes = codes_of(table.column(column) for column in wish.keys.values())
+    codes = codes_of(table.column(column) for column in settings.keys.values())
     order = np.argsort(codes, kind="stable")
     ordered = table.take(pa.array(order)).combine_chunks()
     begins = np.flatnonzero(np.diff(codes[order], prepend=-1))
     ends = np.append(begins[1:], len(order)).tolist()
     times = ordered.column(TIME).to_numpy()
-    firsts = ordered.select(list(wish.keys.values())).take(pa.array(begins))
+    firsts = ordered.select(list(settings.keys.values())).take(pa.array(begins))
     keys = keys_of(firsts, firsts.column_names)
-    elements = ordered.select(list(wish.elements))
+    elements = ordered.select(list(settings.elements))
     if len(begins) * 32 > len(order):  # with few rows per key, slicing a list is faster than slicing Arrow
         elements = as_mappings(elements)
         return {k: (elements[b:e], times[b:e]) for k, b, e in zip(keys, begins.tolist(), ends, strict=True)}
@@ -355,14 +355,14 @@ def _watermark(spark_ms: int, ahead_ms: int) -> int:
     return MAX_TIME if spark_ms >= END_OF_TIME_MS else spark_ms - ahead_ms
 
 
-def _next_call(bucket: KeyBucket, wish: Wish, spark_ms: int, now_ms: int) -> int | None:
+def _next_call(bucket: KeyBucket, settings: ProcessorSettings, spark_ms: int, now_ms: int) -> int | None:
     """Return the time of Spark's next call; it is later than now, or Spark would call again in this batch."""
-    if wish.time_mode == "None":
+    if settings.time_mode == "None":
         return None  # only rows make these windows fire
     event, processing = bucket.pages.next_timers()
-    if wish.ahead_ms is not None and spark_ms < END_OF_TIME_MS:
+    if settings.ahead_ms is not None and spark_ms < END_OF_TIME_MS:
         event = MIN_TIME  # the bucket needs every watermark
-    if wish.time_mode == "EventTime":
+    if settings.time_mode == "EventTime":
         if event is None or spark_ms >= END_OF_TIME_MS:  # no watermark comes after the last one
             return None
         return min(max(event, spark_ms + 1), END_OF_TIME_MS)

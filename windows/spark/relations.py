@@ -1,4 +1,4 @@
-"""Finds the sources of a stream in its plan, and has them report their watermark.
+"""Finds the sources of a stream in its plan, and has them give their watermark.
 
 The user's DataFrame may already have steps after the source.  The source is found only in the plan, and loaded once
 more with the options that windows need.  So this module talks to Spark's planner (Catalyst), which has no Python API.
@@ -100,7 +100,7 @@ def _used_below(node: Any, above: set[str] | None) -> set[str]:
     return {column for child in _list(node.children()) for column in _used_below(child, above)}
 
 
-def telling_watermark(
+def with_watermark(
     rows: DataFrame, ahead_ms: int, used: Collection[str] | None, description: Mapping[str, str] | None = None
 ) -> DataFrame:
     """Return the stream with the watermark of its sources plus ``ahead_ms``, defined before all its steps.
@@ -118,31 +118,31 @@ def telling_watermark(
     others = sorted({_name(source) for source in sources if not _is_of_tidegate(source)})
     if others or not sources:
         raise OptionError(
-            f"windows need a watermark, and the source {others[0] if others else 'of the stream'!r} tells none: "
+            f"windows need a watermark, and the source {others[0] if others else 'of the stream'!r} has none: "
             "use withWatermark on the stream first, or a source of tidegate"
         )
     spark = rows.sparkSession
     carried = None if description is None else _catalyst(spark).expressions.NamedExpression.newExprId()
 
-    def telling(relation: Any) -> Any:
+    def marked(relation: Any) -> Any:
         asked = AddOn(WINDOWS, json.loads(relation.schema().json()), ahead_ms, description)
-        return _telling_relation(spark, relation, asked, used, carried)
+        return _relation_with_watermark(spark, relation, asked, used, carried)
 
-    return _data_frame(spark, _rebuilt(spark, plan, telling, carried))
+    return _data_frame(spark, _rebuilt(spark, plan, marked, carried))
 
 
 def _is_of_tidegate(source: Any) -> bool:
     return _kind(source) == _RELATION and _name(source).startswith("tidegate_")
 
 
-def _rebuilt(spark: SparkSession, node: Any, telling: Callable[[Any], Any], carried: Any) -> Any:
+def _rebuilt(spark: SparkSession, node: Any, marked: Callable[[Any], Any], carried: Any) -> Any:
     """Return a plan with other relations; carried: the id of a column that all projections pass on, if any."""
     if _kind(node) == _RELATION:
-        return telling(node)
+        return marked(node)
     children = _list(node.children())
     if not children:
         return node
-    node = node.withNewChildren(_seq(spark, [_rebuilt(spark, child, telling, carried) for child in children]))
+    node = node.withNewChildren(_seq(spark, [_rebuilt(spark, child, marked, carried) for child in children]))
     if carried is None or _kind(node) != _PROJECT:
         return node
     # By its id, for a step may have a column of this name that a later one drops.
@@ -150,7 +150,7 @@ def _rebuilt(spark: SparkSession, node: Any, telling: Callable[[Any], Any], carr
     return _catalyst(spark).plans.logical.Project(_seq(spark, [*_list(node.projectList()), *passed_on]), node.child())
 
 
-def _telling_relation(
+def _relation_with_watermark(
     spark: SparkSession, relation: Any, asked: AddOn, used: Collection[str] | None, carried: Any
 ) -> Any:
     """Return a plan with the watermark, and with the relation's columns under the ids that the steps above know.

@@ -99,7 +99,7 @@ _numbers = count(1)  # Spark refuses a query in which two steps observe under on
 
 
 def observed(rows: DataFrame, dropped: Column, call: Column | None = None) -> DataFrame:
-    """Return the rows; the progress of their query tells how many were dropped, and what a bucket kept after a call."""
+    """Return the rows; the progress of their query has how many were dropped, and what a bucket kept after a call."""
     metrics = [f.coalesce(f.sum(dropped), f.lit(0)).alias(LATE_DROPPED)]
     if call is not None:
         metrics.append(

@@ -24,8 +24,8 @@ from tidegate.windows.spark.processor import (
     TIME,
     WINDOW_END,
     WINDOW_START,
+    ProcessorSettings,
     WindowProcessor,
-    Wish,
 )
 
 PACKED = StructType().add("__key_0", StringType()).add(TIME, LongType()).add("n", IntegerType())
@@ -118,7 +118,7 @@ class FakeSpark:
         names = texts or ["numbers"]
         results = {name: TYPES.get(name, pa.int64()) for name in names}
         keys = {"key": "__key_0"}
-        wish = Wish(
+        settings = ProcessorSettings(
             operator,
             operator.description,
             buckets,
@@ -139,7 +139,7 @@ class FakeSpark:
         self._outputs = {OUTPUT: RESULTS} if late is not None or outputs else {}
         self.time_mode = time_mode
         self.key_type, self.number_type = to_arrow_type(packed[0].dataType), to_arrow_type(packed[2].dataType)
-        self.processor = WindowProcessor(wish)
+        self.processor = WindowProcessor(settings)
         self.processor.init(self)
 
     def restarted(self, operator, *, buckets=None):

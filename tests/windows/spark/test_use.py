@@ -217,13 +217,13 @@ MISTAKES = {
     "a result is called '`n`', a name with a backtick": lambda r, w, s, p: w.aggregate(**{"`n`": "count(*)"}),
     "the result 'N' has the name of another column": lambda r, w, s, p: w.aggregate(N="count(*)", n="sum(position)"),
     "use readStream": lambda r, w, s, p: tidegate.windowed(s.range(3), "id"),
-    "the source 'rate-micro-batch' tells none": lambda r, w, s, p: (
+    "the source 'rate-micro-batch' has none": lambda r, w, s, p: (
         tidegate.windowed(rate(s), "value", "timestamp").window(FIVE).aggregate(n="count(*)")
     ),
-    "the source 'FileSource.*' tells none: use withWatermark": lambda r, w, s, p: (
+    "the source 'FileSource.*' has none: use withWatermark": lambda r, w, s, p: (
         tidegate.windowed(files(s, r, p), "split", "timestamp").window(FIVE).aggregate(n="count(*)")
     ),
-    "the source 'FileSource.*' tells none": lambda r, w, s, p: (
+    "the source 'FileSource.*' has none": lambda r, w, s, p: (
         tidegate.windowed(r.union(files(s, r, p)), "split", "timestamp").window(FIVE).aggregate(n="count(*)")
     ),
 }
@@ -342,8 +342,8 @@ def test_a_stream_with_a_watermark_or_a_step_that_hides_columns_goes_to_the_oper
 def test_a_stream_that_tells_its_watermark_has_the_columns_that_the_user_asked_for(spark, source, asked):
     rows = source.model_copy(update={"source_watermark": asked}).read_stream(spark)
     expected = ["split", "position", "timestamp", *["source_watermark"] * (asked == "column")]
-    assert relations.telling_watermark(rows, 0, used=None).columns == rows.columns == expected
-    carried = relations.telling_watermark(rows.select("position"), 1, used=None, description={})
+    assert relations.with_watermark(rows, 0, used=None).columns == rows.columns == expected
+    carried = relations.with_watermark(rows.select("position"), 1, used=None, description={})
     assert carried.columns == ["position", "__watermark"]
     windows = tidegate.windowed(rows, "split", "timestamp").window(FIVE)
     assert windows.aggregate(n="count(*)").columns == ["split", "window_start", "window_end", "n"]
@@ -379,12 +379,11 @@ OVER = {
 
 @pytest.mark.parametrize("kind", OVER)
 def test_windows_over_windows_keep_the_watermark_in_their_state_only_if_it_matters(windows, monkeypatch, kind):
-    wishes = []
-    made = operating.Wish
-    monkeypatch.setattr(operating, "Wish", lambda **fields: wishes.append(made(**fields)) or wishes[-1])
+    given, made = [], operating.ProcessorSettings
+    monkeypatch.setattr(operating, "ProcessorSettings", lambda **fields: given.append(fields) or made(**fields))
     over, ahead_ms = OVER[kind]
     over(tidegate.windowed(windows.aggregate(n="count(*)"), "split", "window_end"))
-    assert [wish.ahead_ms for wish in wishes] == [ahead_ms]
+    assert [fields["ahead_ms"] for fields in given] == [ahead_ms]
 
 
 def test_columns_of_the_user_may_be_called_as_those_of_other_steps_and_have_dots(spark):
@@ -395,8 +394,7 @@ def test_columns_of_the_user_may_be_called_as_those_of_other_steps_and_have_dots
 
 
 def test_the_description_of_the_operator_has_the_types_of_its_aggregates(windows, monkeypatch):
-    described = []
-    made = operating.Wish
-    monkeypatch.setattr(operating, "Wish", lambda **fields: described.append(fields["description"]) or made(**fields))
+    given, made = [], operating.ProcessorSettings
+    monkeypatch.setattr(operating, "ProcessorSettings", lambda **fields: given.append(fields) or made(**fields))
     windows.side_output_late("late").aggregate(n="count(*)", last="max(timestamp)", mean="avg(position)")
-    assert described[0]["types of the aggregates"] == "bigint, timestamp, double"
+    assert given[0]["description"]["types of the aggregates"] == "bigint, timestamp, double"

@@ -112,7 +112,7 @@ class Accumulators:
         return found
 
     def results(self, table: pa.Table, types: Mapping[str, pa.DataType]) -> dict[str, pa.ChunkedArray]:
-        """Return the results of accumulators, by name; for ``types`` see ``Wish``."""
+        """Return the results of accumulators, by name; for ``types`` see ``ProcessorSettings``."""
         results = {}
         for (name, call), parts in zip(self.function.aggregates.items(), self._parts, strict=True):
             held = [table.column(part.name) for part in parts]
