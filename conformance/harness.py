@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
+from tidegate.connector import Source
 from tidegate.errors import ContractError, OptionError
-from tidegate.sources.source import Source
 
 
 class ConformanceError(AssertionError):

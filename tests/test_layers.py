@@ -21,6 +21,7 @@ ON_SPARK = "windows/spark"  # the rest of windows is pure: it uses errors only
 # What an add-on uses of the core: names that it publishes.  The command line may use all.
 PUBLIC = {
     "windows": {"add_ons", "spark_private"},
+    "conformance": {"add_ons", "connector", "spark_private"},
 }
 
 # Subjects that know nothing of each other: connectors in every package, and formats among those of readers.

@@ -6,15 +6,13 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
-from tidegate.alignment.budget import Budget
-from tidegate.alignment.index import SupportsHold
+from tidegate.add_ons import Budget
 from tidegate.conformance.harness import Ability
 from tidegate.conformance.lab.lab import BEGIN_MS, IN_THE_YEAR_2200_MS, SECOND_MS, Lab, after, said
 from tidegate.conformance.lab.life import IDLE_S, Life
 from tidegate.conformance.lab.query import Query, dropped
 from tidegate.conformance.rules import rule
-from tidegate.enumerators.contract import SupportsCost
-from tidegate.sources.source import Source
+from tidegate.connector import Source, SupportsCost, SupportsHold
 
 # A split that is read to its end holds back the others for the idle timeout, which these rules do not test.
 _DRIFT = {"maxDrift": "10 seconds", "idleTimeout": "1 second"}

@@ -11,16 +11,14 @@ from functools import partial
 from typing import TypeVar
 from urllib.parse import quote
 
-from tidegate.alignment.splits import SplitRange
+from tidegate.add_ons import option_names
 from tidegate.conformance.harness import Ability, SkippedError
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
 from tidegate.conformance.lab.processes import Resources
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
-from tidegate.enumerators.contract import Json, SplitEnumerator
+from tidegate.connector import Json, Source, SplitEnumerator, SplitRange
 from tidegate.errors import TidegateError
-from tidegate.sources.options import option_names
-from tidegate.sources.source import Source
 from tidegate.spark_private import from_arrow_schema
 
 _Made = TypeVar("_Made")

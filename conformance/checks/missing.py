@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tidegate.alignment.splits import SplitId, SplitRange
 from tidegate.conformance.harness import Ability, SkippedError, name_of
 from tidegate.conformance.lab.explain import listed, ordered_difference
 from tidegate.conformance.lab.lab import Lab, after
 from tidegate.conformance.rules import rule
-from tidegate.enumerators.contract import Json, SplitEnumerator
+from tidegate.connector import Json, ReadTask, Source, SplitEnumerator, SplitId, SplitRange, SupportsBadRecords
 from tidegate.errors import DataLossError
-from tidegate.readers.contract import ReadTask, SupportsBadRecords
-from tidegate.sources.source import Source
 
 _LARGE = 500_000
 _LARGE_ROWS = 12

@@ -8,17 +8,14 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from tidegate.alignment.splits import Positions, SplitId, SplitRange
+from tidegate.add_ons import SOURCE_WATERMARK
 from tidegate.conformance.harness import Ability
 from tidegate.conformance.lab.explain import difference, first_difference, listed, ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
 from tidegate.conformance.lab.processes import in_another_process
 from tidegate.conformance.rules import rule
-from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit
+from tidegate.connector import Json, Positions, ReadTask, Source, SplitEnumerator, SplitId, SplitRange, SupportsCommit
 from tidegate.errors import counted
-from tidegate.readers.contract import ReadTask
-from tidegate.sources.source import Source
-from tidegate.sources.tasks import SOURCE_WATERMARK
 
 _MANY = 10_500  # more than the pages of most systems
 _PAGE = 2_100

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pyspark.errors import PySparkException
 
+from tidegate.add_ons import schema_of
 from tidegate.conformance.harness import Ability
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
 from tidegate.conformance.lab.spark import SparkStream, gist, shared_session
 from tidegate.conformance.rules import Tier, rule
-from tidegate.sources.bridge import schema_of
 
 
 @rule("SPARK-1", tier=Tier.SPARK, needs=(Ability.BATCH,))

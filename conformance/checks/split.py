@@ -8,15 +8,13 @@ from collections.abc import Mapping
 from contextlib import closing
 from itertools import count
 
-from tidegate.alignment.splits import Extent, SplitId
 from tidegate.conformance.harness import Ability
 from tidegate.conformance.lab.explain import difference, listed
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split, after
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
-from tidegate.enumerators.contract import SplitEnumerator
+from tidegate.connector import Extent, Source, SplitEnumerator, SplitId
 from tidegate.errors import DataLossError
-from tidegate.sources.source import Source
 
 _LOOKS = 3
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.conformance.checks.life import refusal
 from tidegate.conformance.harness import Ability, SkippedError
 from tidegate.conformance.lab.explain import difference, listed
@@ -17,9 +16,8 @@ from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split, after
 from tidegate.conformance.lab.processes import in_another_process
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
-from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit
+from tidegate.connector import Json, Positions, Source, SplitEnumerator, SplitId, SplitRange, SupportsCommit
 from tidegate.errors import CheckpointError, TidegateError
-from tidegate.sources.source import Source
 
 _UNSTORED, _READ = "a crash before the offset was stored", "a crash after reading"
 _CRASHES = (_UNSTORED, "a crash after it", _READ)

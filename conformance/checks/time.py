@@ -6,17 +6,23 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 
-from tidegate.alignment.index import SupportsPeek, SupportsTimeIndex
-from tidegate.alignment.splits import Head, SplitId, SplitRange
 from tidegate.conformance.harness import Ability, SkippedError
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, IN_THE_YEAR_2200_MS, SECOND_MS, Lab, after, said
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
-from tidegate.enumerators.contract import SplitEnumerator
+from tidegate.connector import (
+    Head,
+    Source,
+    SplitEnumerator,
+    SplitId,
+    SplitRange,
+    SupportsEventTimes,
+    SupportsPeek,
+    SupportsTimeIndex,
+    TimedBatch,
+)
 from tidegate.errors import TidegateError
-from tidegate.readers.contract import SupportsEventTimes, TimedBatch
-from tidegate.sources.source import Source
 
 _HOUR_MS = 3_600 * SECOND_MS
 _MANY = 1_200

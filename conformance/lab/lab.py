@@ -12,9 +12,7 @@ from typing import TypeVar
 import pyarrow as pa
 from typing_extensions import Self
 
-from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.index import SupportsPeek, TimeIndex
-from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
+from tidegate.add_ons import Extents, TimeIndex
 from tidegate.conformance.harness import (
     Abilities,
     Ability,
@@ -28,11 +26,22 @@ from tidegate.conformance.harness import (
     name_of,
 )
 from tidegate.conformance.lab.explain import difference, listed
-from tidegate.enumerators.contract import Json, SplitEnumerator, SupportsCommit, SupportsDetails
+from tidegate.connector import (
+    EventTimePolicy,
+    Extent,
+    Horizon,
+    Json,
+    Positions,
+    ReadTask,
+    Source,
+    SplitEnumerator,
+    SplitId,
+    SplitRange,
+    SupportsCommit,
+    SupportsDetails,
+    SupportsPeek,
+)
 from tidegate.errors import ContractError, counted
-from tidegate.readers.contract import ReadTask
-from tidegate.readers.event_time.policy import EventTimePolicy
-from tidegate.sources.source import Source
 
 _Found = TypeVar("_Found")
 BEGIN_MS = 1_767_225_600_000

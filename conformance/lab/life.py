@@ -5,7 +5,7 @@ The judge shares no code with the planner: it keeps plain sets of delivered rows
 
 from __future__ import annotations
 
-from tidegate.alignment.budget import UNLIMITED, Budget
+from tidegate.add_ons import UNLIMITED, Budget
 from tidegate.conformance.harness import Ability, Row
 from tidegate.conformance.lab.explain import difference
 from tidegate.conformance.lab.lab import SECOND_MS, Lab, Split, after

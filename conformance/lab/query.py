@@ -12,17 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, cycle
 
-from tidegate.alignment.budget import UNLIMITED, Budget
+from tidegate.add_ons import INITIAL_OFFSET, UNLIMITED, Budget, Clocks, Driver, SourceCoordinator, coordinator_of
 from tidegate.conformance.harness import Ability, Row, WaitedError
 from tidegate.conformance.lab.explain import difference, listed, ordered_difference
 from tidegate.conformance.lab.lab import Lab
-from tidegate.enumerators.clocks import Clocks
-from tidegate.enumerators.contract import Json
-from tidegate.enumerators.planning.coordinator import SourceCoordinator
-from tidegate.enumerators.planning.offset import INITIAL_OFFSET
-from tidegate.readers.contract import ReadTask
-from tidegate.sources.bridge import Driver, coordinator_of
-from tidegate.sources.source import Source
+from tidegate.connector import Json, ReadTask, Source
 
 _WALL_S = 1_767_225_600.0 + 30 * 86_400  # wall clocks begin 30 days after the first event time
 _MOST_BATCHES = 1_000

@@ -16,12 +16,12 @@ from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from tidegate.add_ons import session_conf
 from tidegate.conformance.harness import ConformanceError
 from tidegate.conformance.lab.explain import listed
 from tidegate.conformance.lab.lab import Lab, slowness
+from tidegate.connector import Source
 from tidegate.errors import InstallationError
-from tidegate.sources.session.settings import session_conf
-from tidegate.sources.source import Source
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

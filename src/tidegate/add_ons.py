@@ -10,44 +10,77 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tidegate.enumerators.planning.offset import check_same_state
+    from tidegate.alignment.budget import UNLIMITED, Budget
+    from tidegate.alignment.index import TimeIndex
+    from tidegate.alignment.splits import Extents
+    from tidegate.enumerators.clocks import Clocks
+    from tidegate.enumerators.planning.coordinator import SourceCoordinator
+    from tidegate.enumerators.planning.offset import INITIAL_OFFSET, check_same_state
     from tidegate.sources.add_on import AddOn
-    from tidegate.sources.bridge import check_has_watermarks, source_of
+    from tidegate.sources.bridge import Driver, check_has_watermarks, coordinator_of, schema_of, source_of
     from tidegate.sources.columns.watermark import follow_add_on_watermark, later
+    from tidegate.sources.options import option_names
     from tidegate.sources.progress.query import LATE_DROPPED, WINDOWS
     from tidegate.sources.sentences import in_one_sentence, sentence_of
-    from tidegate.sources.tasks import ADD_ON_WATERMARK, END_OF_TIME_MS
+    from tidegate.sources.session.settings import session_conf
+    from tidegate.sources.tasks import ADD_ON_WATERMARK, END_OF_TIME_MS, SOURCE_WATERMARK
     from tidegate.sources.worker_daemon import freeze_imports
 
 _HOMES = {
     "ADD_ON_WATERMARK": "tidegate.sources.tasks",
-    "AddOn": "tidegate.sources.add_on",
     "END_OF_TIME_MS": "tidegate.sources.tasks",
+    "INITIAL_OFFSET": "tidegate.enumerators.planning.offset",
     "LATE_DROPPED": "tidegate.sources.progress.query",
+    "SOURCE_WATERMARK": "tidegate.sources.tasks",
+    "UNLIMITED": "tidegate.alignment.budget",
     "WINDOWS": "tidegate.sources.progress.query",
+    "AddOn": "tidegate.sources.add_on",
+    "Budget": "tidegate.alignment.budget",
+    "Clocks": "tidegate.enumerators.clocks",
+    "Driver": "tidegate.sources.bridge",
+    "Extents": "tidegate.alignment.splits",
+    "SourceCoordinator": "tidegate.enumerators.planning.coordinator",
+    "TimeIndex": "tidegate.alignment.index",
     "check_has_watermarks": "tidegate.sources.bridge",
     "check_same_state": "tidegate.enumerators.planning.offset",
+    "coordinator_of": "tidegate.sources.bridge",
     "follow_add_on_watermark": "tidegate.sources.columns.watermark",
     "freeze_imports": "tidegate.sources.worker_daemon",
     "in_one_sentence": "tidegate.sources.sentences",
     "later": "tidegate.sources.columns.watermark",
+    "option_names": "tidegate.sources.options",
+    "schema_of": "tidegate.sources.bridge",
     "sentence_of": "tidegate.sources.sentences",
+    "session_conf": "tidegate.sources.session.settings",
     "source_of": "tidegate.sources.bridge",
 }
 
 __all__ = [
     "ADD_ON_WATERMARK",
     "END_OF_TIME_MS",
+    "INITIAL_OFFSET",
     "LATE_DROPPED",
+    "SOURCE_WATERMARK",
+    "UNLIMITED",
     "WINDOWS",
     "AddOn",
+    "Budget",
+    "Clocks",
+    "Driver",
+    "Extents",
+    "SourceCoordinator",
+    "TimeIndex",
     "check_has_watermarks",
     "check_same_state",
+    "coordinator_of",
     "follow_add_on_watermark",
     "freeze_imports",
     "in_one_sentence",
     "later",
+    "option_names",
+    "schema_of",
     "sentence_of",
+    "session_conf",
     "source_of",
 ]
 
