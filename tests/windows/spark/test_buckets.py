@@ -1,12 +1,25 @@
-"""Which numbers the buckets of windows have."""
+"""Buckets of keys: their numbers, the rows on their way to them, and the bytes of keys."""
+
+import pickle
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as f
 
-from tidegate.windows.spark.buckets import BUCKET, balanced, bucket_numbers, described_buckets, packed, partitions_of
+from tidegate.windows.spark.buckets import (
+    BUCKET,
+    HASH,
+    _packer,
+    balanced,
+    bucket_numbers,
+    described_buckets,
+    packed,
+    partitions_of,
+)
+from tidegate.windows.spark.keys import values_of
 
 
 @given(st.integers(1, 600))
@@ -39,3 +52,25 @@ def test_a_batch_query_has_the_buckets_that_the_session_s_partitions_need(spark)
     rows = packed(spark.range(1_000), [f.col("id")], None).where(f"{BUCKET} >= 0").select(BUCKET).distinct().collect()
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
     assert sorted(bucket for (bucket,) in rows) == balanced(partitions).tolist()
+
+
+def batch(size):
+    return pa.record_batch({HASH: pa.array([0, 1], pa.int32()), "text": pa.array(["x" * size] * 2)})
+
+
+def test_wide_rows_are_handed_on_before_they_fill_the_memory():
+    taken = []
+    packer = _packer(2)(taken.append(n) or batch(20 << 20) for n in range(4))
+    next(packer)
+    assert len(taken) == 2  # 80 MiB
+    assert len(list(packer)) == 1
+
+
+def test_small_batches_travel_together():
+    assert len(list(_packer(2)(batch(10) for _ in range(4)))) == 1
+
+
+def test_the_bytes_of_a_key_are_the_same_whichever_time_zones_pyarrow_takes():
+    columns = [pa.chunked_array([pa.array([0, None], pa.timestamp("us", zone))]) for zone in ("UTC", "+00:00")]
+    assert len({pickle.dumps(values_of(column)) for column in columns}) == 1
+    assert values_of(columns[0])[0].isoformat() == "1970-01-01T00:00:00+00:00"
