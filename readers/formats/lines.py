@@ -191,7 +191,7 @@ def line_times(values: pa.Array, unit: TimeUnit | None, column: str, address: st
     if unit is None and hold_numbers(values):
         raise OptionError(
             f"the event-time column {column!r} of {address} holds numbers, so eventTimeUnit must say what they count: "
-            "s, ms or us"
+            "s, ms, us or ns"
         )
     return times_ms(values, unit or "iso8601")
 

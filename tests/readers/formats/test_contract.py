@@ -237,7 +237,7 @@ def test_a_column_that_an_object_lacks_leaves_its_rows_without_time(case: Case) 
 @cases(typed=True)
 def test_a_column_that_is_no_time_is_refused(case: Case) -> None:
     store = InMemory(case.write(pa.table({"p": [{"q": 1}], "n": [1]}), 10))
-    for column, sentence in (("p", "'p' .*holds no event time"), ("n", "'n' .*needs s, ms or us$")):
+    for column, sentence in (("p", "'p' .*holds no event time"), ("n", "'n' .*needs s, ms, us or ns$")):
         with pytest.raises(OptionError, match=sentence):
             case.made(store).survey(store.listed(), column)
 
