@@ -9,9 +9,8 @@ from collections.abc import Collection, Mapping
 from math import inf
 
 from tidegate.alignment.batch import Cuts
-from tidegate.alignment.bound import Bound
+from tidegate.alignment.bound import Bound, GroupBound
 from tidegate.alignment.cuts import Cutter
-from tidegate.alignment.group import GroupBound
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Limits, Plan, Progress, SplitPlan
 from tidegate.alignment.splits import Extent, Positions, SplitId, SplitRange

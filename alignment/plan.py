@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from tidegate.alignment.budget import UNLIMITED, Budget, CostOf, split_rows
 from tidegate.alignment.horizon import NEVER_MS
-from tidegate.alignment.splits import Positions, SplitId, SplitRange
+from tidegate.alignment.splits import Extents, Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
 
 LateSplits: TypeAlias = Literal["admit", "catch-up", "fail"]
@@ -41,6 +41,27 @@ class Progress:
     def in_time_ms(self) -> int | None:
         """The first event time that is not late; waiting cannot save earlier records."""
         return None if self.watermark_ms is None else self.watermark_ms + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a plan knows of a source: all I/O but that of the time index is done.
+
+    progress: after the last plan, with the starts of new splits among its positions.
+    extents: of all splits that exist now, taken before the index is asked.
+    idle: splits that have had nothing to read for the idle timeout; others in it are ignored.
+    added: splits that did not exist when the query began, and are new to this plan.
+    generated: takes the states of the splits, and returns the source's watermark by its generators, from the rows that
+        were read; None: it has no generators.
+    complete_ms: no record at or before it is still to be discovered; None: that is not known.
+    """
+
+    progress: Progress
+    extents: Extents
+    idle: Collection[SplitId] = ()
+    added: Collection[SplitId] = ()
+    generated: Callable[[Mapping[SplitId, SplitState]], int | None] | None = None
+    complete_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

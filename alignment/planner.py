@@ -1,37 +1,43 @@
 """The plan of one micro-batch: the range of each split, cut at one common event time.
 
-A plan has three steps.  ``find_standing`` finds the standing of the splits, and the low of this source.  A source with
-a group reports that low to it, and gets a bound.  ``plan`` decides the rest.  Both functions run at every trigger,
-keep no state, and have no effects: they ask only the time index.  The rules are numbered as in ``docs/planning.md``.
+Three steps: ``find_standing`` finds the standing of the splits, and the low of this source; its group takes that low
+and sets a bound; the rest cuts the splits and finds the outcome.  All of it runs at every trigger, keeps no state and
+has no effects: it asks only the time index, and the group.  The rules are numbered as in ``docs/planning.md``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from random import Random
 
 from tidegate.alignment.batch import Cuts, at_ends, at_starts, cut_at_one_time, cut_by_position, what_is_left
-from tidegate.alignment.bound import Bound, find_bound
+from tidegate.alignment.bound import Bound, GroupBound, find_bound
 from tidegate.alignment.budget import UNLIMITED, Cost, split_rows
 from tidegate.alignment.cuts import Cut, Cutter
-from tidegate.alignment.group import GroupBound
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.outcome import find_outcome
-from tidegate.alignment.plan import Limits, Plan
+from tidegate.alignment.plan import Limits, Observed, Plan
 from tidegate.alignment.splits import SplitId
-from tidegate.alignment.standing import Standing
+from tidegate.alignment.standing import Standing, find_standing
 
 _MOST_FOR_FOLLOWING = 1 / 2  # of the budget, while others have records to align by
 
 
-def plan(standing: Standing, group_bound: GroupBound | None, index: TimeIndex, limits: Limits) -> Plan:
+def plan(
+    observed: Observed,
+    limits: Limits,
+    index: TimeIndex,
+    group: Callable[[Standing], GroupBound | None] | None = None,
+) -> Plan:
     """Decide one micro-batch.
 
-    group_bound: the bound that the other members of the group set for this source.  Without
+    group: takes the standing, and returns the bound that the other members of the group set for this source.  Without
         alignment there is no bound.
 
-    Called at every trigger.
+    Called at every trigger.  Raises the errors of ``find_standing``.
     """
+    standing = find_standing(observed, index, limits)
+    group_bound = None if group is None else group(standing)
     bound, cut_ms = Bound(), None
     if limits.aligned:
         bound = find_bound(standing, group_bound, limits)

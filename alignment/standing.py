@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tidegate.alignment.cuts import Cut, Span
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.plan import Limits, Progress
+from tidegate.alignment.plan import Limits, Observed, Progress
 from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId, SplitRange
 from tidegate.alignment.states import SplitState
 from tidegate.errors import DataLossError, LateDataError
@@ -88,26 +88,14 @@ class Standing:
         return {s: latest_ms for s, latest_ms in index.latest(extents).items() if latest_ms is not None}
 
 
-def find_standing(
-    progress: Progress,
-    extents: Extents,
-    idle: Collection[SplitId],
-    index: TimeIndex,
-    limits: Limits,
-    *,
-    added: Collection[SplitId] = (),
-) -> Standing:
+def find_standing(observed: Observed, index: TimeIndex, limits: Limits) -> Standing:
     """Return the standing of the splits, and the low of this source.
-
-    progress: the progress after the last plan, with the starts of new splits among its positions.
-    extents: of all splits that exist now, taken before ``index`` is asked.
-    idle: splits that have had nothing to read for the idle timeout; others in it are ignored.
-    added: splits that did not exist when the query began, and are new to this plan.
 
     Raises DataLossError when records were deleted before they were read, or when a split ends before its position.
     Raises LateDataError when a split is late and ``limits`` do not allow it.
     """
-    extents = _readable(progress.positions, extents)
+    progress, idle = observed.progress, observed.idle
+    extents = _readable(progress.positions, observed.extents)
     starts = _starts(progress.positions, extents, limits)
     ends = _ends(extents, limits)
     index.begin_plan(starts, extents, limits.horizon_ms)
@@ -133,7 +121,11 @@ def find_standing(
     beyond = _before_stops(index.heads(at_targets), limits) if at_targets else {}
     standing = Standing(progress, extents, starts, ends, spans, hollow, states, beyond)
     held = frozenset(s for s, head_ms in standing.heads_ms.items() if limits.holds(head_ms))
-    standing = _with_late(replace(standing, held=held), limits, added)
+    standing = _with_late(replace(standing, held=held, complete_ms=observed.complete_ms), limits, observed.added)
+    if observed.generated is not None:
+        # Rule 2: a split that waits for the clock holds back no others.
+        of_generators = observed.generated({**states, **dict.fromkeys(held, SplitState.IDLE)})
+        standing = replace(standing, generated_ms=of_generators)
     return _with_low(standing, index, limits) if limits.aligned else standing
 
 

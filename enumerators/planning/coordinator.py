@@ -196,9 +196,9 @@ class SourceCoordinator:
     def _decide(self, before: Offset, current: FoundSplits, opened: OpenedSource, limits: Limits) -> _Decision:
         """Plan, and plan again while a bounded run can only wait for its group."""
         self._membership.join(before.group, before.progress, bounded=self._is_bounded)
-        standing = opened.standing(current, limits)
+        observed = opened.observed(current)
         while True:
-            planned = plan(standing, self._membership.bound(standing), opened.index, limits)
+            planned = plan(observed, limits, opened.index, self._membership.bound)
             # The first offset always differs, or the starts would not be fixed.  Other records with the same positions
             # are news, too: a topic was recreated, and was filled as far as before.
             is_same = not before.is_first and not current.starts and planned.progress == before.progress

@@ -5,7 +5,7 @@ A plan is pure, so all exchange with a group happens here.  A source without a g
 
 from __future__ import annotations
 
-from tidegate.alignment.group import GroupBound
+from tidegate.alignment.bound import GroupBound
 from tidegate.alignment.plan import Plan, Progress
 from tidegate.alignment.standing import Standing
 from tidegate.alignment.states import SplitState

@@ -9,10 +9,8 @@ from functools import partial
 from tidegate.alignment.budget import Budget, CostOf, split_rows
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.index import SupportsPeek, TimeIndex
-from tidegate.alignment.plan import Limits, Plan
+from tidegate.alignment.plan import Limits, Observed, Plan
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
-from tidegate.alignment.standing import Standing, find_standing
-from tidegate.alignment.states import SplitState
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import (
     Completeness,
@@ -113,17 +111,17 @@ class OpenedSource:
             raise ContractError(f"the enumerator of {self._source!r} has no cost(), so that only rows can be limited")
         return self.enumerator.cost
 
-    def standing(self, current: FoundSplits, limits: Limits) -> Standing:
-        """Return the standing of the splits, with what generators or markers say about the watermark."""
-        standing = find_standing(
-            current.progress, current.extents, current.idle, self.index, limits, added=current.added
-        )
-        if (generated := self.generated) is not None:
-            # Rule 2: a split that waits for the clock holds back no others.
-            states = {**standing.states, **dict.fromkeys(standing.held, SplitState.IDLE)}
-            standing = replace(standing, generated_ms=generated.combine(states))
+    def observed(self, current: FoundSplits) -> Observed:
+        """Return what a plan knows of the source."""
         complete = self.completeness()
-        return standing if complete is None else replace(standing, complete_ms=complete.until_ms)
+        return Observed(
+            current.progress,
+            current.extents,
+            current.idle,
+            current.added,
+            None if self.generated is None else self.generated.combine,
+            None if complete is None else complete.until_ms,
+        )
 
     def completeness(self) -> Completeness | None:
         """Return how far the records are complete; None: the watermark does not follow that."""

@@ -9,10 +9,9 @@ import numpy as np
 from tidegate.alignment.budget import Budget, CostOf, split_rows
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.index import SupportsPeek, TimeIndex
-from tidegate.alignment.plan import Limits, Progress
+from tidegate.alignment.plan import Limits, Observed, Progress
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId
-from tidegate.alignment.standing import find_standing
 from tidegate.jobs.preview.seen import History
 
 MOST_PLANS = 500_000  # of single splits: some ten seconds
@@ -35,7 +34,7 @@ def aligned(
     for _ in range(MOST_PLANS // max(_LEAST_SPLITS, len(extents))):
         if all(progress.positions[s] >= extent.end for s, extent in extents.items()):
             return
-        progress = plan(find_standing(progress, extents, (), index, limits), None, index, limits).progress
+        progress = plan(Observed(progress, extents), limits, index).progress
         yield progress.positions
 
 

@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 from tests.alignment.logs import KafkaLike
-from tidegate.alignment.group import GroupBound
+from tidegate.alignment.bound import GroupBound
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.plan import Progress
+from tidegate.alignment.plan import Observed, Progress
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent
-from tidegate.alignment.standing import find_standing
 
 
 class World:
@@ -65,14 +64,12 @@ class World:
         return Extent(log.begin, log.end, log.settled, log.complete)
 
     def _plan(self, extents, index):
-        standing = find_standing(
-            self.progress, extents, frozenset(self.quiet), index, self.limits, added=frozenset(self.added)
-        )
+        observed = Observed(self.progress, extents, frozenset(self.quiet), frozenset(self.added))
         low_ms, drift_ms = self.group_low_ms, self.limits.max_drift_ms
         group_bound = None
         if low_ms is not None and drift_ms is not None and self.limits.aligned:
             group_bound = GroupBound(low_ms, low_ms + drift_ms, "another")
-        return plan(standing, group_bound, index, self.limits)
+        return plan(observed, self.limits, index, lambda _: group_bound)
 
     def drain(self):
         """Plan until nothing changes."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate.alignment.group import Member, group_bound
+from tidegate.alignment.bound import Member, group_bound
 from tidegate.errors import OptionError
 
 

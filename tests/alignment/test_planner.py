@@ -8,7 +8,7 @@ from tests.alignment.logs import Entry, KafkaLike, Log, PeekOnly, log
 from tests.alignment.model import World, states
 from tidegate.alignment.budget import Budget, Cost
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.plan import Limits, Progress
+from tidegate.alignment.plan import Limits, Observed, Progress
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent
 from tidegate.alignment.standing import find_standing
@@ -135,7 +135,7 @@ class TestEnds:
         limits = Limits(max_drift_ms=10)
         # A record at or before the watermark is late, and holds nobody.
         before = Progress({"short": 1, "long": 1}, watermark_ms=7, late=frozenset({"short"}))
-        planned = plan(find_standing(before, extents, (), index, limits), None, index, limits)
+        planned = plan(Observed(before, extents), limits, index)
         assert (planned.low_ms, planned.progress.positions["long"]) == (low_ms, position)
         assert planned.progress.watermark_ms == watermark_ms
         assert planned.splits["short"].state is SplitState.CAUGHT_UP
@@ -145,7 +145,7 @@ class TestEnds:
         index = TimeIndex(KafkaLike({"short": short, "long": log(0, 100, 200)}))
         extents = {"short": Extent(0, 1, more=True), "long": Extent(0, 3)}
         before, limits = Progress({"short": 1, "long": 1}, watermark_ms=7), Limits(max_drift_ms=10, stops={"short": 2})
-        standing = find_standing(before, extents, (), index, limits)
+        standing = find_standing(Observed(before, extents), index, limits)
         assert (standing.low_ms, standing.held_by) == (8, "short")
 
     def test_a_hole_before_a_configured_end_is_read_but_no_record_past_it(self):

@@ -9,10 +9,9 @@ import pytest
 
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.plan import Limits, Progress
+from tidegate.alignment.plan import Limits, Observed, Progress
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent, Head
-from tidegate.alignment.standing import find_standing
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -67,8 +66,7 @@ def requests(kind, shape, limits):
     lookups, peeks = [], []
     while True:
         index = TimeIndex(logs)
-        standing = find_standing(progress, logs.extents, frozenset(logs.times), index, limits)
-        planned = plan(standing, None, index, limits)
+        planned = plan(Observed(progress, logs.extents, frozenset(logs.times)), limits, index)
         if not planned.ranges:
             assert progress.positions == dict.fromkeys(logs.times, 5000)
             return mean(lookups), mean(peeks)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tests.alignment.logs import KafkaLike, Log, log
+from tidegate.alignment.bound import GroupBound
 from tidegate.alignment.budget import Budget
-from tidegate.alignment.group import GroupBound
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.plan import Limits, Progress
+from tidegate.alignment.plan import Limits, Observed, Progress
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent
 from tidegate.alignment.standing import Standing, find_lows, find_standing
@@ -18,15 +18,23 @@ from tidegate.errors import DataLossError
 DRIFT_10 = Limits(max_drift_ms=10)
 
 
+def no_others(_):
+    """Return the bound of a group without other members."""
+    return GroupBound()
+
+
 class Source:
     """Splits with positions, and an index that is kept from plan to plan."""
 
     def __init__(self, logs):
         self.logs, self.index = logs, TimeIndex(KafkaLike(logs))
 
-    def standing(self, positions, limits=DRIFT_10, *, idle=()):
+    def observed(self, positions, *, idle=()):
         extents = {s: Extent(log.begin, log.end, log.settled, log.complete) for s, log in self.logs.items()}
-        return find_standing(Progress(positions), extents, idle, self.index, limits)
+        return Observed(Progress(positions), extents, idle)
+
+    def standing(self, positions, limits=DRIFT_10, *, idle=()):
+        return find_standing(self.observed(positions, idle=idle), self.index, limits)
 
 
 @pytest.mark.parametrize(
@@ -64,8 +72,8 @@ def test_after_a_batch_of_late_rows_the_group_learns_the_watermark_unless_they_w
     index = TimeIndex(KafkaLike({"late": log(0, 1, 40, 50)}))
     before = Progress({"late": 1}, watermark_ms=60, late=frozenset({"late"}))
     limits = replace(DRIFT_10, horizon_ms=horizon_ms, budget=Budget(rows=1))
-    standing = find_standing(before, {"late": Extent(0, 4)}, (), index, limits)
-    assert plan(standing, GroupBound(), index, limits).next_low_ms == told_ms
+    observed = Observed(before, {"late": Extent(0, 4)})
+    assert plan(observed, limits, index, no_others).next_low_ms == told_ms
 
 
 def test_without_alignment_there_is_no_low():
@@ -99,21 +107,21 @@ def test_positions_that_are_gone_are_lost_or_stepped_over():
     assert source.standing({"a": 2}, Limits(fail_on_data_loss=False)).starts == {"a": 4}
 
 
-def test_a_plan_leaves_its_standing_as_it_was_so_that_another_can_follow_when_the_group_has_moved():
+def test_a_plan_leaves_the_index_so_that_another_can_follow_when_the_group_has_moved():
     source = Source({"a": log(0, 5, 12, 25), "b": log(3, 30)})
-    standing = source.standing({"a": 0, "b": 0})
-    held = plan(standing, GroupBound(-20, -10, "another"), source.index, DRIFT_10)
+    observed = source.observed({"a": 0, "b": 0})
+    held = plan(observed, DRIFT_10, source.index, lambda _: GroupBound(-20, -10, "another"))
     assert (held.ranges, held.low_ms, held.held_by) == ({}, -20, "another")
-    free = plan(standing, GroupBound(2, 12, "another"), source.index, DRIFT_10)
+    free = plan(observed, DRIFT_10, source.index, lambda _: GroupBound(2, 12, "another"))
     assert {s: (r.start, r.end) for s, r in free.ranges.items()} == {"a": (0, 2), "b": (0, 1)}
     assert (free.held_by, free.group_bound_ms, free.next_low_ms) == ("a", 12, 12)
     again = Source(source.logs)
-    assert plan(again.standing({"a": 0, "b": 0}), None, again.index, DRIFT_10).ranges == free.ranges
+    assert plan(again.observed({"a": 0, "b": 0}), DRIFT_10, again.index).ranges == free.ranges
 
 
 def test_an_idle_split_that_cannot_be_reached_is_not_the_low_that_the_group_learns():
     index = TimeIndex(KafkaLike({"a": log(0, 100, 500), "away": log(0)}))
     before = Progress({"a": 1, "away": 1}, watermark_ms=5, idle=frozenset({"away"}))
     extents = {"a": Extent(0, 3), "away": Extent(1, 1, available=False)}
-    standing = find_standing(before, extents, ("away",), index, DRIFT_10)
-    assert plan(standing, GroupBound(), index, DRIFT_10).next_low_ms == 500
+    observed = Observed(before, extents, ("away",))
+    assert plan(observed, DRIFT_10, index, no_others).next_low_ms == 500
