@@ -140,7 +140,7 @@ class QueryLedger:
 
     @cached_property
     def seen(self) -> SeenObjects | None:
-        """The objects that the query remembers, which only a checkpoint tells."""
+        """The objects that the query remembers, which only a checkpoint shows."""
         if self.state is None or self.state.seen is None:
             return None
         return SeenObjects.restored(self.state.seen, self.ledger.read, None)
@@ -156,7 +156,7 @@ class QueryLedger:
 def open_query_ledger(location: str, checkpoint: str | None, options: Sequence[str] | None) -> QueryLedger:
     """Return the ledger of the query in a state location.
 
-    checkpoint: Spark's checkpoint folder of the query, which tells what chunks were read.
+    checkpoint: Spark's checkpoint folder of the query, which shows what chunks were read.
     options: the options of the source, as NAME=VALUE.
 
     Raises OptionError, one sentence, for contradictory arguments and for unknown names, and the errors of QueryLedger.

@@ -29,7 +29,7 @@ class S3ConnectionConfig:
     access_key, secret_key, session_token: the credentials.  None: boto3's default chain finds them on each machine.
         That is safer, since no secret travels then.  Neither ``repr`` nor any error shows them.
     deadline_s: seconds for one operation, retries included.
-    requester_pays: whoever sends a request to a bucket pays for it.
+    requester_pays: the sender of a request pays for it, instead of the bucket's owner.
     """
 
     endpoint: str | None = None

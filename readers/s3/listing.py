@@ -104,7 +104,7 @@ def list_page(
     seconds: float | None = None,
     stopped: threading.Event | None = None,
 ) -> Page:
-    """Return a page of a listing.  An answer that is no listing, though the endpoint says 200, is asked for again.
+    """Return a page of a listing.  It is requested again while the endpoint answers 200 without a listing.
 
     Raises the errors of ``ask_s3``, and ConnectorError if the endpoint cuts the listing and gives no token to continue.
     """
@@ -149,7 +149,7 @@ def _parsed(body: bytes) -> Page:
     try:
         root = ET.fromstring(body)  # noqa: S314 - expat bounds entities
     except ET.ParseError:
-        raise _no_listing() from None
+        raise _not_a_listing() from None
     top = _texts(root)
     is_encoded = top.get("EncodingType") == "url"
 
@@ -159,7 +159,7 @@ def _parsed(body: bytes) -> Page:
     listed, folders = [], []
     try:
         if _tag(root) != _ROOT:
-            raise _no_listing()
+            raise _not_a_listing()
         for child in root:
             tag = _tag(child)
             if tag == "Contents":
@@ -171,13 +171,13 @@ def _parsed(body: bytes) -> Page:
                 folders.append(name(_texts(child)["Prefix"]))
         is_cut = {"true": True, "false": False}[top["IsTruncated"].strip().lower()]
     except (KeyError, ValueError):
-        raise _no_listing() from None
+        raise _not_a_listing() from None
     return Page(listed, folders, top.get("NextContinuationToken", "") if is_cut else None)
 
 
 def _of_boto3(answer: Any) -> Page:
     if "IsTruncated" not in answer:
-        raise _no_listing()
+        raise _not_a_listing()
     listed = [
         Listed(
             s3_object(entry["Key"], entry["Size"], entry.get("ETag"), entry["LastModified"]),
@@ -189,7 +189,7 @@ def _of_boto3(answer: Any) -> Page:
     return Page(listed, folders, answer.get("NextContinuationToken", "") if answer["IsTruncated"] else None)
 
 
-def _no_listing() -> TransientError:
+def _not_a_listing() -> TransientError:
     return TransientError("the endpoint answered 200, but with no listing")
 
 

@@ -144,8 +144,8 @@ class S3DiscoveryOptions(BaseModel):
         query begins.
     queue_url: an SQS queue with S3's notifications of new objects.  Objects are then listed when the query begins,
         and once per ``backfill_interval`` if it is given.
-    backfill_interval: with ``queue_url``, the time between two listings of all objects, which find what no message
-        told.  Default: no such listing.
+    backfill_interval: with ``queue_url``, the time between two listings of all objects, which find what no
+        message named.  Default: no such listing.
     watermark_from: ``marker:TEMPLATE``, such as ``marker:dt={yyyy-MM-dd}/hour={HH}/_SUCCESS``.  The watermark follows
         marker objects, which say that their folder is complete.  Streams only.
     clean_source: the fate of an object whose rows are all read and committed.  ``off`` leaves it, ``archive`` moves it

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from tests.enumerators.s3 import queries as s3_queries
-from tests.enumerators.s3 import told_queries
+from tests.enumerators.s3 import queue_queries
 from tests.enumerators.s3.objects import Store
 from tidegate.enumerators.s3 import cleaning as source_cleaning
 from tidegate.enumerators.s3.discovery import rounds
@@ -67,8 +67,8 @@ def no_waiting(monkeypatch):
 
 
 @pytest.fixture
-def told_query(store, queue, tmp_path):
+def queue_query(store, queue, tmp_path):
     """Make queries over the bucket in memory that learn of objects by the queue."""
-    receiving, state = partial(NotificationQueue, told_queries.CONFIG, queue.url), tmp_path / "state"
+    receiving, state = partial(NotificationQueue, queue_queries.CONFIG, queue.url), tmp_path / "state"
     with ExitStack() as made:
-        yield lambda **settings: made.enter_context(told_queries.Query(store, receiving, state, **settings))
+        yield lambda **settings: made.enter_context(queue_queries.Query(store, receiving, state, **settings))

@@ -73,9 +73,9 @@ class LeftOut:
         """Take over the notes of an earlier run; damaged notes are silently dropped."""
         for line in data.splitlines():
             try:
-                said = json.loads(line)
-                obj = S3Object(*(said[name] for name in S3Object._fields))
-                self._objects[obj, said["reason"]] = int(said["at_ms"])
-                self._known.add(hash((obj, said["reason"])))
+                noted = json.loads(line)
+                obj = S3Object(*(noted[name] for name in S3Object._fields))
+                self._objects[obj, noted["reason"]] = int(noted["at_ms"])
+                self._known.add(hash((obj, noted["reason"])))
             except (ValueError, TypeError, KeyError):  # noqa: PERF203 - there are few
                 continue

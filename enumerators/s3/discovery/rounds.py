@@ -27,7 +27,7 @@ _LOG = logging.getLogger("tidegate.planner")
 _THREADS = 16
 _PATIENCE_S = 5.0  # for a round; a longer round continues beside the plans
 _OBJECTS_AT_ONCE = 8  # each is a request, one after the other
-_MOST_WAITING = 256  # groups of objects: they are told in order, and a slow one must not stop the threads
+_MOST_WAITING = 256  # groups of objects: they are taken in order, and a slow one must not stop the threads
 _OBJECTS_PER_BATCH = 10_000
 
 
@@ -211,8 +211,8 @@ def _columns(chunks: Sequence[Chunk]) -> pa.RecordBatch:
 class BackgroundRounds:
     """Runs one round at a time, in a thread beside the plans, so that a long round delays no batch."""
 
-    def __init__(self, look: Callable[[], pa.Table]) -> None:
-        self._look = look
+    def __init__(self, find: Callable[[], pa.Table]) -> None:
+        self._find = find
         self._pool: DaemonThreads | None = None
         self._round: Future[pa.Table] | None = None
 
@@ -221,7 +221,7 @@ class BackgroundRounds:
         if self._pool is None:
             self._pool = DaemonThreads(1, "tidegate-discovery")
         if self._round is None:
-            self._round = self._pool.submit(self._look)
+            self._round = self._pool.submit(self._find)
         return self._round
 
     def found(self) -> pa.Table | None:

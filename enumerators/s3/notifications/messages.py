@@ -29,7 +29,7 @@ class CreatedObject(NamedTuple):
 def created_objects(body: str) -> list[CreatedObject]:
     """Return the objects that a message names as created; none for other events and for S3's test messages.
 
-    Raises ValueError if the body is no notification of S3, or is incomplete.  The error's text completes the sentence
+    Raises ValueError if the body is incomplete, or not a notification of S3.  The error completes the sentence
     "the message ..." and does not show the body.
     """
     content = _parsed(body)
@@ -43,16 +43,16 @@ def created_objects(body: str) -> list[CreatedObject]:
         return _of_event_bridge(content)
     if content.get("Event") == "s3:TestEvent":
         return []
-    raise ValueError("is no notification of S3")
+    raise ValueError("is not a notification of S3")
 
 
 def _parsed(text: str) -> dict[str, Any]:
     try:
         content = orjson.loads(text)
     except ValueError:
-        raise ValueError("is no JSON") from None
+        raise ValueError("is not JSON") from None
     if not isinstance(content, dict):
-        raise ValueError("is no notification of S3")  # noqa: TRY004 - the text is wrong, not the type
+        raise ValueError("is not a notification of S3")  # noqa: TRY004 - the text is wrong, not the type
     return content
 
 
@@ -65,7 +65,7 @@ def _of_record(record: Any) -> list[CreatedObject]:
     try:
         key = unquote_plus(key, errors="strict")
     except UnicodeDecodeError:
-        raise ValueError("holds a key that is no UTF-8") from None
+        raise ValueError("holds a key that is not UTF-8") from None
     return [CreatedObject(bucket, _checked(key))] if event.startswith(_CREATED) else []
 
 

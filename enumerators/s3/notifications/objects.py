@@ -30,7 +30,7 @@ class ObjectNotifications:
 
     store: the bucket.  It is asked for each named object, which may have been deleted or overwritten since.
     rules: the rules for the objects, as for a listing of the bucket.
-    backfill_ms: the time between full listings, which find what no message told (Auto Loader: backfillInterval); None:
+    backfill_ms: the time between full listings, which find what no message named (Auto Loader: backfillInterval); None:
         there is only the first one.
     listed_ms: an attribute: when the last listing of all objects began, in ms since the epoch; None: the next round
         lists all.  A run continues from the value in the stored snapshot.
@@ -73,8 +73,8 @@ class ObjectNotifications:
         if self._lists:
             self.listed_ms = begun_ms
         self._state = self._queue.state()
-        told_ms = begun_ms - self._state.retention_ms
-        return told_ms if self._backfill_ms is None else min(told_ms, self.listed_ms or begun_ms)
+        kept_since_ms = begun_ms - self._state.retention_ms
+        return kept_since_ms if self._backfill_ms is None else min(kept_since_ms, self.listed_ms or begun_ms)
 
     def pages(self) -> Generator[list[S3Object], None, None]:
         """Receive messages, and yield their objects as they are now, each once, in any order.

@@ -182,7 +182,7 @@ class QueryFolder:
             noted = before.get(name, value)
             if noted != value and not (name == _PATH and str(noted).startswith(str(value))):
                 raise CheckpointError(
-                    f"{name} {_told('is', value)}, but {_told('was', noted)} in the runs before, by which the objects "
+                    f"{name} {_set('is', value)}, but {_set('was', noted)} in the runs before, by which the objects "
                     "that wait were found and planned; set it back, or begin with a new checkpoint and a new "
                     "stateLocation"
                 )
@@ -190,5 +190,5 @@ class QueryFolder:
             self.ledger.note(_OPTIONS, json.dumps(self._options).encode())
 
 
-def _told(verb: str, value: object) -> str:
+def _set(verb: str, value: object) -> str:
     return f"{verb} not set" if value is None else f"{verb} {value!r}"

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests.enumerators.s3.objects import Store
-from tests.enumerators.s3.told_queries import BUCKET, DAY_MS, DISCOVERY_S, put, tell
+from tests.enumerators.s3.queue_queries import BUCKET, DAY_MS, DISCOVERY_S, put, tell
 from tests.support.clocks import WALL
 from tests.support.queues import TEST_EVENT, event_bridge_body, s3_body, sns_body
 from tests.support.waiting import await_that
@@ -16,9 +16,9 @@ from tidegate.enumerators.s3.notifications.held_messages import HIDDEN_S
 pytestmark = pytest.mark.usefixtures("no_waiting")
 
 
-def test_a_query_lists_when_it_begins_and_then_finds_what_it_is_told(told_query, store, queue):
+def test_a_query_lists_when_it_begins_and_then_finds_what_it_is_told(queue_query, store, queue):
     put(store, "old")
-    one = told_query()
+    one = queue_query()
     one.look()
     put(store, "untold", "direct", "by a topic", "by a bus", "by both", "first", "second")
     queue.send(
@@ -37,9 +37,9 @@ def test_a_query_lists_when_it_begins_and_then_finds_what_it_is_told(told_query,
     await_that(lambda: not len(queue))
 
 
-def test_what_is_not_to_be_read_is_dropped_with_its_message(told_query, store, queue):
+def test_what_is_not_to_be_read_is_dropped_with_its_message(queue_query, store, queue):
     put(store, "in/a", "in/_temporary/0/a", "in/.hidden", "elsewhere/a", "in/deleted")
-    one = told_query(prefix="in/", include_existing=False)
+    one = queue_query(prefix="in/", include_existing=False)
     one.look()
     asked = []
     store.find = lambda key: asked.append(key) or Store.find(store, key)
@@ -58,8 +58,8 @@ def test_what_is_not_to_be_read_is_dropped_with_its_message(told_query, store, q
     await_that(lambda: not len(queue))
 
 
-def test_an_object_is_taken_as_it_is_when_its_message_comes(told_query, store, queue):
-    one = told_query()
+def test_an_object_is_taken_as_it_is_when_its_message_comes(queue_query, store, queue):
+    one = queue_query()
     one.look()
     store.put("a", [1])
     tell(queue, "a")
@@ -74,8 +74,8 @@ def test_an_object_is_taken_as_it_is_when_its_message_comes(told_query, store, q
     assert sorted((chunk.key, chunk.min_ms) for chunk in chunks) == [("a", 2), ("a", 3)]
 
 
-def test_what_is_malformed_stalls_nothing_and_is_left_in_the_queue(told_query, store, queue, caplog):
-    one = told_query()
+def test_what_is_malformed_stalls_nothing_and_is_left_in_the_queue(queue_query, store, queue, caplog):
+    one = queue_query()
     one.look()
     bad = queue.send('{"order": "confidential"}')
     queue.send(*["no JSON"] * 20)
@@ -97,8 +97,8 @@ def test_what_is_malformed_stalls_nothing_and_is_left_in_the_queue(told_query, s
     assert bad in queue.hidden_s()
 
 
-def test_a_malformed_message_is_named_once_and_hidden_for_longer_each_time(told_query, queue, caplog):
-    one = told_query()
+def test_a_malformed_message_is_named_once_and_hidden_for_longer_each_time(queue_query, queue, caplog):
+    one = queue_query()
     one.look()
     bad = queue.send("no JSON")
     hidden_s = []
@@ -107,11 +107,11 @@ def test_a_malformed_message_is_named_once_and_hidden_for_longer_each_time(told_
         hidden_s.append(round((queue.hidden_s()[bad] - time.time()) / HIDDEN_S))
         queue.pass_time(12 * 3600)
     assert hidden_s == [2, 4, 8, 16, 32, 64, 128, 256]
-    assert caplog.text.count(f"such as {bad}, which is no JSON") == 1
+    assert caplog.text.count(f"such as {bad}, which is not JSON") == 1
 
 
-def test_a_repair_listing_finds_what_no_message_told(told_query, store, queue):
-    one = told_query(backfill_ms=DAY_MS)
+def test_a_repair_listing_finds_what_no_message_told(queue_query, store, queue):
+    one = queue_query(backfill_ms=DAY_MS)
     one.look()
     put(store, "untold", "told")
     tell(queue, "told")
@@ -129,8 +129,8 @@ def test_a_repair_listing_finds_what_no_message_told(told_query, store, queue):
     assert store.rounds == 2
 
 
-def test_a_repair_listing_finds_everything_since_the_one_before_whatever_the_age_limit(told_query, store, queue):
-    one = told_query(backfill_ms=10 * DAY_MS, max_age_ms=DAY_MS)
+def test_a_repair_listing_finds_everything_since_the_one_before_whatever_the_age_limit(queue_query, store, queue):
+    one = queue_query(backfill_ms=10 * DAY_MS, max_age_ms=DAY_MS)
     one.look()
     now_ms = int((WALL + one.clock.now) * 1000)
     store.put("untold", [1], modified_ms=now_ms)
@@ -144,8 +144,8 @@ def test_a_repair_listing_finds_everything_since_the_one_before_whatever_the_age
     assert one.delivered == {"told": 1, "untold": 1}
 
 
-def test_a_message_may_be_as_old_as_the_queue_keeps_it(told_query, store, queue):
-    one = told_query(max_age_ms=DAY_MS)
+def test_a_message_may_be_as_old_as_the_queue_keeps_it(queue_query, store, queue):
+    one = queue_query(max_age_ms=DAY_MS)
     one.look()
     now_ms = int((WALL + one.clock.now) * 1000)
     store.put("new", [1], modified_ms=now_ms)
@@ -158,10 +158,10 @@ def test_a_message_may_be_as_old_as_the_queue_keeps_it(told_query, store, queue)
     assert one.delivered == {"new": 1, "old": 1}
 
 
-def test_what_is_there_at_the_beginning_may_be_left_out_and_what_comes_then_is_not(told_query, store, queue):
+def test_what_is_there_at_the_beginning_may_be_left_out_and_what_comes_then_is_not(queue_query, store, queue):
     put(store, "old")
     tell(queue, "old")
-    one = told_query(include_existing=False)
+    one = queue_query(include_existing=False)
 
     def come(_):
         store.on_page = lambda _: None
@@ -176,8 +176,8 @@ def test_what_is_there_at_the_beginning_may_be_left_out_and_what_comes_then_is_n
     await_that(lambda: not len(queue))
 
 
-def test_a_bounded_run_takes_all_that_the_queue_has(told_query, store, queue):
-    one = told_query()
+def test_a_bounded_run_takes_all_that_the_queue_has(queue_query, store, queue):
+    one = queue_query()
     one.look()
     one.stop()
     names = [f"{number:03}" for number in range(60)]

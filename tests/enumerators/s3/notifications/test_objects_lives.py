@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.enumerators.s3.objects import MODIFIED, Store
-from tests.enumerators.s3.told_queries import BUCKET, DAY_MS, DISCOVERY_S, Query, put, tell
+from tests.enumerators.s3.queue_queries import BUCKET, DAY_MS, DISCOVERY_S, Query, put, tell
 from tests.support.queues import s3_body
 from tests.support.waiting import await_that
 from tidegate.alignment.budget import UNLIMITED, Budget
@@ -22,9 +22,9 @@ TWO_HOURS_MS = 1_699_999_200_000 - 1  # the end of both folders, on 14 November 
 pytestmark = pytest.mark.usefixtures("no_waiting")
 
 
-def test_messages_are_deleted_only_when_the_offset_with_their_objects_is_stored(told_query, store, queue):
+def test_messages_are_deleted_only_when_the_offset_with_their_objects_is_stored(queue_query, store, queue):
     put(store, "old")
-    one = told_query()
+    one = queue_query()
     one.look()
     put(store, "a", "b")
     tell(queue, "a", "b", "a", "old")
@@ -39,10 +39,10 @@ def test_messages_are_deleted_only_when_the_offset_with_their_objects_is_stored(
     await_that(lambda: not len(queue))
 
 
-def test_a_marker_that_no_stored_offset_holds_comes_again_after_a_kill(told_query, store, queue):
+def test_a_marker_that_no_stored_offset_holds_comes_again_after_a_kill(queue_query, store, queue):
     first, second = (f"dt=2023-11-14/hour={hour}/" for hour in (20, 21))
     put(store, f"{first}a", f"{second}a")
-    one = told_query(markers="marker:dt={yyyy-MM-dd}/hour={HH}/_SUCCESS")
+    one = queue_query(markers="marker:dt={yyyy-MM-dd}/hour={HH}/_SUCCESS")
     one.look()
     put(store, f"{second}_SUCCESS")
     tell(queue, f"{second}_SUCCESS")
@@ -61,8 +61,8 @@ def test_a_marker_that_no_stored_offset_holds_comes_again_after_a_kill(told_quer
     await_that(lambda: not len(queue))
 
 
-def test_closing_while_objects_are_asked_for_ends_soon_and_leaves_no_thread(told_query, store, queue):
-    one = told_query()
+def test_closing_while_objects_are_asked_for_ends_soon_and_leaves_no_thread(queue_query, store, queue):
+    one = queue_query()
     one.look()
     names = [f"{number:03}" for number in range(100)]
     put(store, *names)
