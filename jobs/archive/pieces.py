@@ -1,7 +1,8 @@
-"""Plans what an archive still lacks, and copies one piece of it."""
+"""Plans the objects that a run of an archive writes, from Kafka or merged from small ones, and writes one of them."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ import pyarrow as pa
 
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extent, SplitId, SplitRange
-from tidegate.enumerators.archive.directory import Directory
-from tidegate.enumerators.archive.records import directories_of
+from tidegate.enumerators.archive.directory import Directory, in_order
+from tidegate.enumerators.archive.records import archived_folder, directories_of
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
 from tidegate.enumerators.kafka.topics import topic_id_text
 from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
@@ -28,6 +29,8 @@ from tidegate.sources.kafka.source import KafkaSource
 _COLUMNS = arrow_schema(include_headers=True)
 OBJECT_BYTES = 256 << 20
 """About the bytes of an object, as Kafka stores its records."""
+KEPT_S = 86_400.0
+"""How long merged objects are kept for queries with an older listing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,3 +169,61 @@ def _lost(directories: Mapping[SplitId, Directory], extents: Mapping[SplitId, Ex
         if (first := directories[split].first) is not None
         for start, end in directories[split].holes(first, extent.begin)
     ]
+
+
+def merges_of(place: Place, directory: Directory) -> list[MergedObject]:
+    """Return the merges of neighbours, each into at most about OBJECT_BYTES.
+
+    An object is merged with what follows once that is half as large, so no record is written again by every run.
+    A merged object begins where its first part does, and is longer.  So a directory reads it, and not its parts.
+    """
+    neighbours: list[list[ArchivedPart]] = []
+    for part in directory.parts:
+        neighbours.append([part])
+        while len(neighbours) > 1 and _are_merged(*neighbours[-2:]):
+            following = neighbours.pop()
+            neighbours[-1] += following
+    merged = [[parts[0]._replace(start=parts[0].obj.first), *parts[1:]] for parts in neighbours if len(parts) > 1]
+    return [
+        MergedObject(
+            place,
+            tuple(parts),
+            parts[0].obj._replace(next=parts[-1].end, leader_epoch=parts[-1].obj.leader_epoch),
+        )
+        for parts in merged
+    ]
+
+
+def _are_merged(group: list[ArchivedPart], following: list[ArchivedPart]) -> bool:
+    size, more = (sum(part.obj.size for part in parts) for parts in (group, following))
+    return group[-1].end == following[0].start and size <= 2 * more and size + more <= OBJECT_BYTES
+
+
+def delete_merged(place: Place, partition: TopicPartition) -> int:
+    """Delete the objects that no query reads, because others have held their records for a day; return their number.
+
+    Raises the errors of a listing.
+    """
+    archive = ParquetArchive(place)
+    path = archive.folder_of(*partition)
+    folder = archived_folder(place, path, option="--out")
+    files = folder.files()
+    objects = archive.objects_in(path, {name: info.bytes for name, info in files.items()})
+    unread = unread_since({obj: files[obj.name].written_s for obj in objects}, time.time() - KEPT_S)
+    for obj in unread:
+        folder.delete(obj.name)
+    return len(unread)
+
+
+def unread_since(written_s: Mapping[ArchivedObject, float], since_s: float) -> list[ArchivedObject]:
+    """Return the objects that nobody reads who lists them at or after a time.
+
+    written_s: when each object was written.
+    """
+    unread, reached = [], 0
+    for obj in in_order(written_s):
+        if obj.next <= reached:
+            unread.append(obj)
+        elif written_s[obj] < since_s:
+            reached = obj.next
+    return unread

@@ -13,8 +13,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from tidegate.errors import ConnectorError, OptionError, TidegateError, counted, did_you_mean
-from tidegate.jobs.archive.compaction import delete_merged, merges_of
-from tidegate.jobs.archive.pieces import ArchivePlan, Copied, Lost, Margin, MergedObject, Piece, copy, plan_archive
+from tidegate.jobs.archive.pieces import (
+    ArchivePlan,
+    Copied,
+    Lost,
+    Margin,
+    MergedObject,
+    Piece,
+    copy,
+    delete_merged,
+    merges_of,
+    plan_archive,
+)
 from tidegate.jobs.arguments import parse_time, topic_options
 from tidegate.jobs.figures import count, span
 from tidegate.jobs.session import ends_on_signals, spark_session

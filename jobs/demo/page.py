@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidegate.jobs.demo.run import Demo
-from tidegate.jobs.demo.windowed_count import CountRun
+from tidegate.jobs.demo.run import CountRun, Demo
 from tidegate.jobs.figures import count, share, span
 from tidegate.jobs.pages.canvas import Axis, hours_since
 from tidegate.jobs.pages.chart import chart

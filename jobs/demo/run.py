@@ -1,14 +1,15 @@
-"""The demonstration: the same windowed count over the same skewed history, read in two ways."""
+"""The demonstration: a windowed count over a skewed history, read in two ways, and the account of every row."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +17,19 @@ from numpy.typing import NDArray
 from tidegate.alignment.splits import SplitId
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.errors import OptionError
-from tidegate.jobs.demo.windowed_count import CountRun, count_by_window
+from tidegate.jobs.account.account import Account, Figure, SourceAccount, balanced
 from tidegate.jobs.figures import count
+from tidegate.jobs.follow import follow
 from tidegate.jobs.pages.trace import Stretch
 from tidegate.jobs.session import ends_on_signals, spark_session
 from tidegate.servers import KafkaServer, write_history
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.progress.query import QueryProgress
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_WINDOW = "5 minutes"
 _LEAST_ROWS = 1_000
 _TOPIC = "orders"
 _HOUR_MS = 3_600_000
@@ -34,6 +40,94 @@ _SHARES = (10, 10, 10, 3)  # the share of the rows in each partition; the last p
 _BATCHES_BY_BACKLOG = 16.5
 _MAX_DRIFT = timedelta(hours=1)
 _OUT_OF_ORDERNESS = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class CountRun:
+    """The account of every row of one run.
+
+    counted: rows in windows that were emitted.
+    open: rows in windows that still wait in Spark's state for the watermark to pass.
+    batches: all batches of Spark, including those that read nothing.
+    """
+
+    name: str
+    rows_in: int
+    counted: int
+    open: int
+    batches: tuple[QueryProgress, ...]
+    seconds: float
+
+    @property
+    def lost(self) -> int:
+        """The rows that are neither counted nor waiting."""
+        return self.rows_in - self.counted - self.open
+
+    @property
+    def account(self) -> Account:
+        """What became of every row, exactly: the sink and the state were counted."""
+        return balanced(
+            batches=(0, len(self.batches) - 1),
+            sources=[SourceAccount(self.name, Figure(self.rows_in))],
+            late=Figure(self.lost),
+            open_=Figure(self.open),
+        )
+
+    @property
+    def dropped_by_spark(self) -> int:
+        """Spark's own metric; it counts groups of a task, not the rows in them."""
+        return sum(batch.dropped_rows for batch in self.batches)
+
+    @property
+    def peak_state_rows(self) -> int:
+        """The maximum number of rows in Spark's state after a batch."""
+        return max((batch.state_rows for batch in self.batches), default=0)
+
+
+def count_by_window(
+    spark: SparkSession,
+    rows: DataFrame,
+    *,
+    name: str,
+    delay: str,
+    rows_in: int,
+    work: Path,
+    on_batch: Callable[[QueryProgress], None] = lambda _: None,
+) -> CountRun:
+    """Count the rows of a Kafka stream in windows of 5 minutes, in append mode, up to its present end.
+
+    rows: a DataFrame with the columns of a Kafka source, tidegate's or Spark's own.
+    delay: the watermark delay, as Spark writes durations.
+    work: an empty folder for the checkpoint.
+    """
+    from pyspark.sql import functions as f
+
+    counts = (
+        rows.withWatermark("timestamp", delay)
+        .groupBy(f.window("timestamp", _WINDOW))
+        .count()
+        .writeStream.format("memory")
+        .queryName("counts")
+        .outputMode("append")
+        .option("checkpointLocation", str(work))
+        .trigger(availableNow=True)
+    )
+    begun = time.monotonic()
+    batches = []
+    for batch in follow(counts.start()):
+        batches.append(batch)
+        on_batch(batch)
+    seconds = time.monotonic() - begun
+    counted = spark.table("counts").agg(f.sum("count")).first()
+    waiting = spark.read.format("statestore").load(str(work)).agg(f.sum("value.count")).first()
+    return CountRun(
+        name,
+        rows_in,
+        counted=(counted and counted[0]) or 0,
+        open=(waiting and waiting[0]) or 0,
+        batches=tuple(batches),
+        seconds=seconds,
+    )
 
 
 @dataclass(frozen=True, slots=True)

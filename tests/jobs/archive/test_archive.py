@@ -18,11 +18,9 @@ from tidegate import archive
 from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.archive.directory import Directory
 from tidegate.errors import DataLossError, OptionError
-from tidegate.jobs.archive import compaction
 from tidegate.jobs.archive import pieces as pieces_module
 from tidegate.jobs.archive import run as archive_run
-from tidegate.jobs.archive.compaction import merges_of, unread_since
-from tidegate.jobs.archive.pieces import Lost, Margin, copy, pieces_of, plan_archive
+from tidegate.jobs.archive.pieces import Lost, Margin, copy, merges_of, pieces_of, plan_archive, unread_since
 from tidegate.readers.archive.objects import ArchivedObject
 from tidegate.readers.archive.parquet import ParquetArchive
 from tidegate.readers.kafka.schema import arrow_schema
@@ -46,7 +44,7 @@ def test_pieces_cover_a_range_without_gaps(start, length, size):
 @given(archives())
 def test_merged_objects_are_read_in_place_of_their_parts(objects):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compaction, "OBJECT_BYTES", 300)  # of three objects
+        patch.setattr(pieces_module, "OBJECT_BYTES", 300)  # of three objects
         merges = merges_of(Place("/lake"), Directory(objects))
     directory = Directory([*objects, *(merge.obj for merge in merges)])
     read = {part.obj for part in directory.parts}
@@ -188,7 +186,7 @@ def test_the_command_archives_what_there_is_on_spark(kafka, spark, tidegate, tmp
     assert (done.objects, done.merged, done.deleted) == (0, 2, 0)
     assert archived(tmp_path / "lake", topic, 1) == [(0, 40)]
     assert len([*(tmp_path / "lake" / topic / "1").iterdir()]) == 3  # queries may have listed the old ones
-    monkeypatch.setattr(compaction, "KEPT_S", 0)
+    monkeypatch.setattr(pieces_module, "KEPT_S", 0)
     code, output, _ = tidegate(*command, "--until", "latest", "--compact")
     assert output.endswith(f"in {tmp_path / 'lake'}; 0 merged, 2 deleted\n")
     (merged,) = (tmp_path / "lake" / topic / "1").iterdir()

@@ -2,8 +2,7 @@ from xml.etree import ElementTree as ET
 
 from tests.support.progresses import HOUR, NOON, progress, report, source, typed
 from tidegate.jobs.demo.page import COLUMNS, page, row, traced
-from tidegate.jobs.demo.run import Demo, skewed_history
-from tidegate.jobs.demo.windowed_count import CountRun
+from tidegate.jobs.demo.run import CountRun, Demo, skewed_history
 from tidegate.jobs.pages.canvas import hours_since
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.trace import Stretch

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.buckets import parquet
 from tests.support.streams import HOUR, NOON, even_times
 from tidegate.alignment.budget import Budget
-from tidegate.jobs.demo.windowed_count import count_by_window
+from tidegate.jobs.demo.run import count_by_window
 from tidegate.jobs.preview.seen import History
 from tidegate.jobs.preview.spark import by_modification
 
