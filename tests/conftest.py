@@ -54,7 +54,7 @@ LONG = (
     "[FAULT-6 ",
     "TestS3::test_conforms[WHOLE-",
     "test_at_the_live_edge",
-    "demo/test_run.py",
+    "demo/test_demo.py",
     "docs/test_readme.py",
     "docs/test_tutorial.py",
 )

@@ -1,13 +1,17 @@
-"""The directory against an oracle that knows of each offset which object holds it."""
+"""The directory, against an oracle that knows of each offset which object holds it, and records found by it."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.readers.archive.test_records import SCHEMA, archived, record
 from tests.support.archives import list_partition
+from tidegate.alignment.splits import Head
 from tidegate.enumerators.archive.directory import Directory
+from tidegate.enumerators.archive.records import ArchivedRecords
 from tidegate.errors import OptionError
 from tidegate.readers.archive.objects import ArchivedObject, parse_name
+from tidegate.readers.archive.parquet import ParquetArchive
 from tidegate.readers.places.place import Place
 
 MOST = 40
@@ -93,3 +97,11 @@ def test_a_folder_of_that_name_without_a_log_is_no_table(tmp_path):
     (tmp_path / "metadata").mkdir()
     (tmp_path / "metadata" / "readme.json").write_bytes(b"{}")
     assert not list_partition(Place(str(tmp_path)), "orders", 0).parts
+
+
+def test_a_time_is_not_looked_for_behind_the_end_of_the_range(tmp_path):
+    place, obj, _ = archived(tmp_path, [record(at, at) for at in range(10)], following=10)
+    deleted = obj._replace(first=10, next=20, max_ms=100)
+    records, directory = ArchivedRecords(ParquetArchive(place), SCHEMA), Directory([obj, deleted])
+    assert records.first_at(directory, 5, 0, 10) == Head(5, 5)
+    assert records.first_at(directory, 50, 0, 10) is None
