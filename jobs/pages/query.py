@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 
 KEPT = "spark.sql.streaming.numRecentProgressUpdates"
-STANDING = ("unread rows", "behind", "bound (UTC)", "watermark (UTC)", "read behind the watermark")
-COLUMNS = ("source", "batches", "rows", "rows/s", *STANDING)
+COLUMNS = (
+    *("source", "batches", "rows", "rows/s", "unread rows", "behind", "bound (UTC)", "watermark (UTC)"),
+    "read behind the watermark",
+)
 _STAIRS = {
     "bound": "bound: nothing past it was read",
     "source-watermark": "source's watermark: no older row is expected",
@@ -126,14 +128,14 @@ def _missing(progresses: Sequence[QueryProgress]) -> str:
 def _cards(run: SourceRun, *, ended: bool) -> list[str]:
     """Return the pictures of a source with at least one batch."""
     shown, axis = with_axis(trace(run.batches))
-    picture = no_picture(run.last)
+    picture = _no_picture(run.last)
     if axis is not None:
         picture = chart(shown, axis, f"{run.name}: event time reached by the splits after each batch.")
-        picture += legend(keys(run.last, shown))
+        picture += legend(_keys(run.last, shown))
     return [figure(run.name, _splits(run.last, ended=ended) + _holding(run.last), picture), _batches(run, shown)]
 
 
-def no_picture(last: SourceProgress) -> str:
+def _no_picture(last: SourceProgress) -> str:
     """Return why splits cannot be shown over event time."""
     if last.bound is None and last.watermark is None:
         return "<p>No event time is known: no row was read, or the source is not aligned and has no watermark.</p>"
@@ -143,16 +145,16 @@ def no_picture(last: SourceProgress) -> str:
 def _splits(last: SourceProgress, *, ended: bool) -> str:
     """Return a sentence on the states of the splits in the last plan, and on the split that holds back the others."""
     splits = counted(sum(last.splits.values()), "split")
-    in_plan = f"; in the last plan {states(last)}" if ended else f": {states(last)}{holder(last)}"
+    in_plan = f"; in the last plan {_states(last)}" if ended else f": {_states(last)}{_holder(last)}"
     return f"{splits}{in_plan}.{_bad_records(last)}"
 
 
-def states(last: SourceProgress) -> str:
+def _states(last: SourceProgress) -> str:
     """Return how many splits are in each state."""
     return ", ".join(f"{count(number)} {state}" for state, number in last.splits.items())
 
 
-def holder(last: SourceProgress) -> str:
+def _holder(last: SourceProgress) -> str:
     """Return a clause on the split that sets the bound; empty if that holds back no other."""
     return f"; held by {split_name(last.held_by)}" if last.held_by is not None and last.splits.get("paused") else ""
 
@@ -163,7 +165,7 @@ def _bad_records(last: SourceProgress) -> str:
     return "" if total is None else f" Bad records set aside: {count(total)}."
 
 
-def keys(last: SourceProgress, shown: Trace) -> list[str]:
+def _keys(last: SourceProgress, shown: Trace) -> list[str]:
     """Return the legend of a picture; ``last`` is the last plan in it."""
     entries = [split_key(index, split_name(split)) for index, split in enumerate(shown.paused)]
     if any(shown.paused.values()):
@@ -218,20 +220,13 @@ def _row(run: SourceRun) -> str:
         count(batches),
         count(rows),
         count(rows / seconds) if seconds else "-",
-        *standing(last),
-    )
-    return table_row(cells, {len(COLUMNS) - 1: "lost"} if last.late_rows_total else {})
-
-
-def standing(last: SourceProgress) -> tuple[str, ...]:
-    """Return a cell for each of STANDING."""
-    return (
         count(last.rows_remaining),
         span(last.event_time_lag) if last.rows_remaining else "-",
         clock_time(last.bound),
         clock_time(last.watermark),
         count(last.late_rows_total),
     )
+    return table_row(cells, {len(COLUMNS) - 1: "lost"} if last.late_rows_total else {})
 
 
 def _latency(run: SourceRun) -> str:
@@ -260,13 +255,13 @@ def _of_folders(complete: CompletenessProgress) -> str:
 
 def _of_splits(generated: GeneratedProgress) -> str:
     if generated.held_by is None:
-        holder = "No split holds the watermark: all are idle or at their ends."
+        sentence = "No split holds the watermark: all are idle or at their ends."
     elif (held_at := generated.by_split.get(generated.held_by, (None, ""))[0]) is None:
-        holder = f"{split_name(generated.held_by)} holds the watermark: it has none yet."
+        sentence = f"{split_name(generated.held_by)} holds the watermark: it has none yet."
     else:
-        holder = f"{split_name(generated.held_by)} holds the watermark, at {clock_time(held_at)}."
+        sentence = f"{split_name(generated.held_by)} holds the watermark, at {clock_time(held_at)}."
     if generated.late_rows:
-        holder += (
+        sentence += (
             f" {count(generated.late_rows)} of {counted(generated.rows, 'row')} came behind the watermark in this run."
         )
-    return holder
+    return sentence

@@ -89,21 +89,15 @@ class Trace:
 
 
 def trace(batches: Sequence[PlannedBatch], history: Mapping[SplitId, Stretch] | None = None) -> Trace:
-    """Return the trace of at least one batch, with Spark's watermark; see ``traced``."""
-    planned = traced([batch.progress for batch in batches], history)
-    stairs = {**planned.stairs, "watermark": [epoch_ms(batch.query.watermark) for batch in batches]}
-    return replace(planned, batches=[batch.query.number for batch in batches], stairs=stairs)
-
-
-def traced(plans: Sequence[SourceProgress], history: Mapping[SplitId, Stretch] | None = None) -> Trace:
-    """Return the trace of at least one plan; splits without a known event time are left out.
+    """Return the trace of at least one batch; splits without a known event time are left out.
 
     Up to 12 splits are lines; more splits are a band.
     history: the stretch of every split, in the order of their lines, if more than progress is known.
     """
+    plans = [batch.progress for batch in batches]
     stretches = {} if history is None else history
     splits = stretches or sorted({split for plan in plans for split in plan.by_split}, key=split_order)
-    by_split = {split: reached_by(split, plans, stretches.get(split)) for split in splits}
+    by_split = {split: _reached_by(split, plans, stretches.get(split)) for split in splits}
     reached = {split: times for split, times in by_split.items() if times[-1] is not None}
     paused = {s: frozenset(i for i, plan in enumerate(plans) if _state(plan, s) == _PAUSED) for s in reached}
     is_band = len(reached) > _MOST_LINES or not all(plan.by_split for plan in plans)
@@ -111,7 +105,8 @@ def traced(plans: Sequence[SourceProgress], history: Mapping[SplitId, Stretch] |
         reached, paused = _spreads(plans), {}
     stairs = {"bound": [epoch_ms(plan.bound) for plan in plans]}
     stairs["source-watermark"] = [epoch_ms(plan.watermark) for plan in plans]
-    return Trace(range(len(plans)), reached, paused, stairs, is_band)
+    stairs["watermark"] = [epoch_ms(batch.query.watermark) for batch in batches]
+    return Trace([batch.query.number for batch in batches], reached, paused, stairs, is_band)
 
 
 def with_axis(run: Trace) -> tuple[Trace, Axis | None]:
@@ -130,7 +125,7 @@ def with_axis(run: Trace) -> tuple[Trace, Axis | None]:
     return replace(run, stairs={name: _within(axis, times) for name, times in run.stairs.items()}), axis
 
 
-def reached_by(split: SplitId, plans: Sequence[SourceProgress], history: Stretch | None = None) -> list[int | None]:
+def _reached_by(split: SplitId, plans: Sequence[SourceProgress], history: Stretch | None = None) -> list[int | None]:
     """Return the event time of a split before the first of at least one plan, and after each."""
     first = plans[0]
     times = [_before(first.by_split.get(split), epoch_ms(first.low)) if history is None else history.begin_ms]
