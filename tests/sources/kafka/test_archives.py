@@ -60,14 +60,17 @@ def test_a_topic_with_an_archive_is_read_as_if_kafka_had_kept_it(spark, kafka, t
     assert rows(**cut, **archive) == of_ten_days
 
     source = kafka_source(kafka, topic, **soon_idle(24 * 60), max_offsets_per_trigger=500, **archive)
-    run = available_now(source.read_stream(spark).select("partition", "offset", "timestamp"), tmp_path)
+    frame = source.read_stream(spark).select("partition", "offset", "timestamp")
+    first, second = (available_now(frame, tmp_path) for _ in range(2))  # the quiet one holds back the first run only
+    run = Run(second.query, {**first.rows, **second.rows})
     assert run.offsets() == every([old + kept for old, kept in zip_longest(OLD, KEPT, fillvalue=0)])
     times = {YEAR_2099_MS: None}
     assert run.furthest_ahead(lambda row: times.get(at := milliseconds(row["timestamp"]), at)) <= DAY
 
     source = kafka_source(kafka, topic, **soon_idle(4 * 24 * 60), include_event_time=True, **archive)
     windows = Windows(source.read_stream(spark), tmp_path / "windows")
-    finish(windows.start(availableNow=True))
+    for _ in range(2):
+        finish(windows.start(availableNow=True))
     assert windows.counts == hourly(old, new)
     windows = Windows(source.read_stream(spark), tmp_path / "live")
     with running(windows.start()) as query:
