@@ -26,7 +26,7 @@ from tidegate.windows import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
-from tidegate.windows.spark import operating, packing, relations
+from tidegate.windows.spark import buckets, operating, relations
 
 FIVE = TumblingEventTimeWindows.of(timedelta(seconds=5))
 SESSIONS = EventTimeSessionWindows.with_gap(timedelta(seconds=1))
@@ -388,8 +388,8 @@ def test_windows_over_windows_keep_the_watermark_in_their_state_only_if_it_matte
 
 def test_columns_of_the_user_may_be_called_as_those_of_other_steps_and_have_dots(spark):
     rows = spark.createDataFrame([(1, "a", 2, 3)], "bucket int, task string, number int, `rows.n` int")
-    of_buckets = packing.packed(rows, [f.col("bucket")], 4).where(f"{packing.BUCKET} >= 0").collect()
-    unpacked = packing.unpacked([bytes(row[packing.ROWS]) for row in of_buckets], rows.schema)
+    of_buckets = buckets.packed(rows, [f.col("bucket")], 4).where(f"{buckets.BUCKET} >= 0").collect()
+    unpacked = buckets.unpacked([bytes(row[buckets.ROWS]) for row in of_buckets], rows.schema)
     assert unpacked.to_pylist() == [{"bucket": 1, "task": "a", "number": 2, "rows.n": 3}]
 
 
