@@ -36,7 +36,8 @@ class WatermarkStrategy:
         None: no watermark is planned.
     generator: creates a watermark generator for each split.
     timestamp_assigner: where event times come from, as in the source's option event_time; None: as that option says.
-    idle_timeout: how long a split must have nothing to read before it stops holding back others.
+    idle_timeout: how long a split must have nothing to read before it stops holding back others; with ``availableNow``,
+        before the run began.
     max_drift: how far past the slowest split's next record any split may be read; None: no bound.
     group: align with the slowest split of all sources that name this group; None: of this source alone.
     group_members: how many sources the group has; None: the group does not wait for sources that join later.
