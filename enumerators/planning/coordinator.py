@@ -23,11 +23,10 @@ from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.assigner import assign
 from tidegate.enumerators.planning.generated import ReaderFeed
 from tidegate.enumerators.planning.membership import Membership
+from tidegate.enumerators.planning.observing import Observer
 from tidegate.enumerators.planning.offset import Offset
-from tidegate.enumerators.planning.opened import OpenedSource
 from tidegate.enumerators.planning.pace import BatchPace
 from tidegate.enumerators.planning.reporter import ProgressReporter
-from tidegate.enumerators.planning.rest import Rest
 from tidegate.enumerators.planning.run_log import RunLog
 from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.enumerators.planning.splits import FoundSplits
@@ -76,9 +75,8 @@ class SourceCoordinator:
         self._pace, self._clocks, self._feed = pace, clocks, feed
         self._log = RunLog(source)
         self._reporter = ProgressReporter(self._log, clocks)
-        self._opened: OpenedSource | None = None
+        self._opened: Observer | None = None
         self._is_bounded = False
-        self._rest = Rest(clocks)
         self._last_offset: tuple[Json, Offset] | None = None  # as JSON, so that it need not be read again
         self._batch_at_s = clocks.monotonic()
         self.batch = 0
@@ -139,11 +137,11 @@ class SourceCoordinator:
             self._opened = None
         self._membership.leave()
 
-    def _open_once(self, before: Offset) -> OpenedSource:
+    def _open_once(self, before: Offset) -> Observer:
         if self._opened is None:
             before.check_add_ons(self._settings.add_ons)
             enumerator = self._open(before.enumerator)
-            self._opened = OpenedSource(
+            self._opened = Observer(
                 self._source, enumerator, before, self._settings, log=self._log, clocks=self._clocks, feed=self._feed
             )
         return self._opened
@@ -153,16 +151,16 @@ class SourceCoordinator:
         last = self._last_offset
         before = last[1] if last is not None and last[0] == start else Offset.from_json(start, self._source)
         opened = self._open_once(before)
-        look = self._rest.wait(start, opened.enumerator, opened.splits, bounded=self._is_bounded)
-        if look is None:
+        current = opened.observe(start, before, self.batch, bounded=self._is_bounded)
+        if current is None:
             return start
-        horizon_ms = opened.horizon_ms()  # the only look at the clock for the batch
-        current = opened.find_splits(before, horizon_ms, self.batch, bounded=self._is_bounded, look=look)
-        limits = opened.limits(self._sized(budget), horizon_ms)
+        limits = opened.limits(self._sized(budget), current.horizon_ms)
         planned, is_nothing, held_by = self._decide(before, current, opened, limits)
         put_off = not before.is_first and self._is_put_off(planned, current, min_rows)
         # A batch that waits is planned many times, and reads nothing before the last one.
-        reported = replace(planned, ranges={}, progress=current.progress, oldest_ms=None) if put_off else planned
+        reported = (
+            replace(planned, ranges={}, progress=current.observed.progress, oldest_ms=None) if put_off else planned
+        )
         self._reporter.report(reported, current, opened, self._membership.name_of(reported))
         # A repeated offset would end a bounded run, which must not end while other members hold it back.
         if put_off or (is_nothing and held_by is None):
@@ -170,22 +168,26 @@ class SourceCoordinator:
                 self._membership.done()
             if self._is_bounded:
                 self._log.ended(reported, current.readable, self._membership.name_of(planned))
-            self._rest.begin(start, self._changes_by_itself_at_s(opened, current, put_off=put_off))
+            opened.pause(start, self._changes_by_itself_at_s(opened, current, put_off=put_off))
             return start
-        self._rest.end()
+        after = opened.offset_after(before, planned, current)
         waits = 0 if held_by is None else before.waits + 1
-        after = opened.offset_after(before, planned, current, limits)
-        after = replace(after, group=self._membership.snapshot(), waits=waits)
-        offset = after.to_json()
-        self._last_offset = (offset, after)
-        opened.splits.stored()
-        self._membership.planned(planned)
-        self._batch_at_s = self._clocks.monotonic()
+        offset = self._commit(replace(after, group=self._membership.snapshot(), waits=waits), planned, opened)
         if self._pace is not None:
             self._pace.begin(offset, limits.cost(planned.ranges).rows)
         return offset
 
-    def _changes_by_itself_at_s(self, opened: OpenedSource, current: FoundSplits, *, put_off: bool) -> float:
+    def _commit(self, after: Offset, planned: Plan, opened: Observer) -> Json:
+        """Return the offset of a plan, which the next plan begins with."""
+        offset = after.to_json()
+        self._last_offset = (offset, after)
+        opened.splits.stored()
+        opened.go_on()
+        self._membership.planned(planned)
+        self._batch_at_s = self._clocks.monotonic()
+        return offset
+
+    def _changes_by_itself_at_s(self, opened: Observer, current: FoundSplits, *, put_off: bool) -> float:
         """Return when a plan may change though no extent does: by a group, by generators or by a clock."""
         holds_by_clock = self._settings.event_times.future == "hold" and current.readable > 0
         says_more = opened.generated is not None or self._settings.limits.by_completeness
@@ -193,12 +195,11 @@ class SourceCoordinator:
             return float("-inf")
         return self._batch_at_s + self._settings.max_trigger_delay_s if put_off else float("inf")
 
-    def _decide(self, before: Offset, current: FoundSplits, opened: OpenedSource, limits: Limits) -> _Decision:
+    def _decide(self, before: Offset, current: FoundSplits, opened: Observer, limits: Limits) -> _Decision:
         """Plan, and plan again while a bounded run can only wait for its group."""
         self._membership.join(before.group, before.progress, bounded=self._is_bounded)
-        observed = opened.observed(current)
         while True:
-            planned = plan(observed, limits, opened.index, self._membership.bound)
+            planned = plan(current.observed, limits, opened.index, self._membership.bound)
             # The first offset always differs, or the starts would not be fixed.  Other records with the same positions
             # are news, too: a topic was recreated, and was filled as far as before.
             is_same = not before.is_first and not current.starts and planned.progress == before.progress
@@ -224,7 +225,7 @@ class SourceCoordinator:
             return budget
         return replace(budget, rows=min(self._pace.rows(), budget.rows or sys.maxsize))
 
-    def _assigned(self, ranges: Collection[SplitRange], opened: OpenedSource, at_ms: int | None) -> list[ReadTask]:
+    def _assigned(self, ranges: Collection[SplitRange], opened: Observer, at_ms: int | None) -> list[ReadTask]:
         generator = self._settings.watermarks.generator
         divisible = generator is None or new_generator(generator).is_divisible
         assigned = assign(ranges, self._cores, self._settings.tasks, opened.cost_of_rows, divisible=divisible)

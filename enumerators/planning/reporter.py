@@ -19,7 +19,7 @@ from tidegate.enumerators.contract import (
     SupportsMetrics,
     SupportsOvershoot,
 )
-from tidegate.enumerators.planning.opened import OpenedSource
+from tidegate.enumerators.planning.observing import Observer
 from tidegate.enumerators.planning.run_log import RunLog
 from tidegate.enumerators.planning.source_progress import (
     CompletenessProgress,
@@ -55,7 +55,7 @@ class ProgressReporter:
         self,
         planned: Plan,
         current: FoundSplits,
-        opened: OpenedSource,
+        opened: Observer,
         held_by: str | None,
     ) -> None:
         """Report a plan, with the split or the member that sets the bound.  Called once per plan."""
@@ -98,7 +98,7 @@ class ProgressReporter:
             overshoot=_overshoot(enumerator, planned),
             metrics=dict(sorted(enumerator.metrics().items())) if isinstance(enumerator, SupportsMetrics) else {},
             time_to_deletion={s: duration(left_s * 1000) for s, left_s in [*seconds_left.items()][:_NAMED_SPLITS]},
-            unavailable_splits=_first(s for s, extent in current.extents.items() if not extent.available),
+            unavailable_splits=_first(s for s, extent in current.observed.extents.items() if not extent.available),
             diverged_splits=_first(self._diverged),
             bad_records_total=None if opened.bad_records is None else opened.bad_records.total,
             generated=None if opened.generated is None else opened.generated.progress(),
@@ -110,7 +110,7 @@ class ProgressReporter:
 
     def _seconds_left(self, planned: Plan, current: FoundSplits) -> dict[SplitId, int]:
         """Return the whole seconds until unread records are deleted, the soonest first."""
-        available = {s: extent for s, extent in current.extents.items() if extent.available}
+        available = {s: extent for s, extent in current.observed.extents.items() if extent.available}
         left = self._retention.seconds_left(self._clocks.monotonic(), planned.progress.positions, available)
         return {s: round(left_s) for s, left_s in sorted(left.items(), key=lambda item: item[1])}
 

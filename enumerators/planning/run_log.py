@@ -19,7 +19,7 @@ class RunLog:
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._told: dict[str, set[SplitId]] = {}
+        self._known: dict[str, set[SplitId]] = {}
 
     def begun(self, splits: int) -> None:
         """Log the number of splits that the query begins with."""
@@ -88,8 +88,8 @@ class RunLog:
 
     def _news(self, kind: str, splits: Collection[SplitId]) -> set[SplitId]:
         """Return the splits that were not among those of the last plan."""
-        before, self._told[kind] = self._told.get(kind, set()), set(splits)
-        return self._told[kind] - before
+        before, self._known[kind] = self._known.get(kind, set()), set(splits)
+        return self._known[kind] - before
 
 
 def first_names(names: Collection[str]) -> str:

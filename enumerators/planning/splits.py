@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
-from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.plan import Progress
+from tidegate.alignment.index import SupportsPeek, TimeIndex
+from tidegate.alignment.plan import Observed
 from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import SplitEnumerator, SupportsAvailability, SupportsValidation
@@ -24,40 +24,34 @@ from tidegate.errors import DataLossError
 class FoundSplits:
     """The splits of a plan.
 
-    progress: the progress of the last offset, with the starts of new splits among its positions, and without splits
-        that are gone for good.
+    observed: the splits as the plan knows them: with the starts of new ones among the positions, without those that are
+        gone for good, in a bounded run up to their targets, and idle in it only if they were before it began.
     starts: the starts of splits that are new, or hold other records than before.
-    extents: the extents of all splits with a position; in a bounded run up to their targets.
     ends: the ends of the extents, or the configured ends if these come first.
-    idle: the splits that have had nothing to read for the idle timeout; in a bounded run, before it began.
-    added: the splits with a start, except those that the query begins with.
     diverged: the splits that hold other records than before.
+    horizon_ms: where the future begins, by the one look at the clock for the batch.
     has_new_timers: in a bounded run, a split stands at its end, and the next run does not know since when.
     """
 
-    progress: Progress
+    observed: Observed
     starts: Positions
-    extents: Extents
     ends: Positions
-    idle: Collection[SplitId]
-    added: Collection[SplitId]
     diverged: Collection[SplitId]
     has_forgotten: bool
     has_new_timers: bool
+    horizon_ms: int
 
     @property
     def readable(self) -> int:
         """The number of unread positions."""
-        return sum(max(0, end - self.progress.positions[s]) for s, end in self.ends.items())
+        return sum(max(0, end - self.observed.progress.positions[s]) for s, end in self.ends.items())
 
 
 class Splits:
     """Asks an enumerator for its splits, and remembers the answers in this run."""
 
-    def __init__(
-        self, enumerator: SplitEnumerator, settings: CoordinatorSettings, index: TimeIndex, log: RunLog, clocks: Clocks
-    ) -> None:
-        self._enumerator, self._index, self._log, self._clock = enumerator, index, log, clocks.monotonic
+    def __init__(self, enumerator: SplitEnumerator, settings: CoordinatorSettings, log: RunLog, clocks: Clocks) -> None:
+        self._enumerator, self._log, self._clock = enumerator, log, clocks.monotonic
         self._discovery_interval_s = settings.discovery_interval_s
         self._fail_on_data_loss = settings.limits.fail_on_data_loss
         self._timers = _IdleTimers(settings.watermarks.idle_timeout.total_seconds(), clocks)
@@ -109,15 +103,13 @@ class Splits:
         idle = self._timers.observe(positions, available, progress.idle - starts.keys())
         quiet = self.quiet(positions, idle).since_ms.keys()
         return FoundSplits(
-            progress=replace(progress, positions=positions),
-            starts=starts,
-            extents=extents,
-            ends=self._ends(extents),
-            idle=idle,
-            added=() if first else [*new, *self._diverged],
+            Observed(replace(progress, positions=positions), extents, idle, () if first else [*new, *self._diverged]),
+            starts,
+            self._ends(extents),
             diverged=frozenset(self._diverged),
             has_forgotten=progress.positions.keys() > remembered.keys(),
             has_new_timers=self._timers.must_store(quiet) or quiet > before.quiet.since_ms.keys() & quiet,
+            horizon_ms=horizon_ms,
         )
 
     @property
@@ -164,10 +156,14 @@ class Splits:
         self.looked_at_s = now_s
 
     def _newest_ms(self, positions: Positions, extents: Extents, horizon_ms: int) -> int | None:
-        """Return the greatest event time in all splits."""
-        self._index.begin_plan(positions, extents, horizon_ms)
+        """Return the greatest event time in all splits; None: it is not known."""
+        if not isinstance(self._enumerator, SupportsPeek):
+            return None
+        # An index of its own: that of the plans remembers what had been read at a time.
+        index = TimeIndex(self._enumerator)
+        index.begin_plan(positions, extents, horizon_ms)
         there = {s: extent for s, extent in extents.items() if extent.available}
-        return max((at_ms for at_ms in self._index.latest(there).values() if at_ms is not None), default=None)
+        return max((at_ms for at_ms in index.latest(there).values() if at_ms is not None), default=None)
 
     def _starts(self, new: Collection[SplitId], *, first: bool) -> dict[SplitId, int]:
         if not new:

@@ -1,8 +1,8 @@
 """Bad records are counted once, however often executors report them."""
 
 from tests.support.logs import Logs, coordinator, drain
+from tidegate.enumerators.planning.observing import BadRecordTally
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Offset
-from tidegate.enumerators.planning.opened import BadRecordTally
 from tidegate.readers.events.event import BAD_RECORDS, SourceEvent
 
 

@@ -18,7 +18,7 @@ from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.notes.others import NOTE_LAYOUT
 from tidegate.enumerators.planning.offset import LAYOUT, Hollow, Offset, Quiet
 from tidegate.enumerators.planning.packed import unpack
-from tidegate.enumerators.s3.state.snapshot import S3Snapshot
+from tidegate.enumerators.s3.standing import S3Snapshot
 from tidegate.errors import CheckpointError
 
 STORED = Path(__file__).with_name("layout.json")
@@ -73,6 +73,22 @@ def full_offset(splits):
     return offset, notes.stored["behind"]
 
 
+def shape(schema, types):
+    """Return a JSON schema without names of types and without descriptions."""
+    if isinstance(schema, list):
+        return [shape(part, types) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return shape(types[schema["$ref"].rpartition("/")[2]], types)
+    return {key: shape(part, types) for key, part in schema.items() if key not in ("title", "description", "$defs")}
+
+
+def shape_of(snapshot):
+    schema = TypeAdapter(snapshot).json_schema()
+    return shape(schema, schema.get("$defs", {}))
+
+
 def layouts():
     """Return all layouts as JSON, with their numbers."""
     (readable, note), (packed, _) = full_offset(3), full_offset(101)
@@ -81,7 +97,7 @@ def layouts():
         "layout of offsets": LAYOUT,
         "readable": readable.to_json(),
         "packed": {**packed, "packed": unpack(packed["packed"])},
-        "snapshots": {each.__name__: TypeAdapter(each).json_schema() for each in (KafkaSnapshot, S3Snapshot)},
+        "snapshots": {each.__name__: shape_of(each) for each in (KafkaSnapshot, S3Snapshot)},
         "layout of notes": NOTE_LAYOUT,
         "note": note,
     }

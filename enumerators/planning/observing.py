@@ -1,4 +1,7 @@
-"""An opened source: its enumerator, and the parts that continue from the offset with which a run begins."""
+"""The first step of a plan: all that is asked of a source, but the time index.
+
+An observer has the enumerator of a run, and the parts that continue from the offset with which the run begins.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,18 @@ from functools import partial
 from tidegate.alignment.budget import Budget, CostOf, split_rows
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.index import SupportsPeek, TimeIndex
-from tidegate.alignment.plan import Limits, Observed, Plan
+from tidegate.alignment.plan import Limits, Plan
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import (
     Completeness,
+    Json,
     SplitEnumerator,
     SupportsCommit,
     SupportsCompleteness,
     SupportsCost,
     SupportsDetails,
+    SupportsWaiting,
 )
 from tidegate.enumerators.planning.generated import GeneratedWatermarks, ReaderFeed, needed_from
 from tidegate.enumerators.planning.offset import Hollow, Offset
@@ -29,11 +34,13 @@ from tidegate.errors import ContractError
 from tidegate.readers.contract import ReadTask, TimedRows
 from tidegate.readers.events.event import BAD_RECORDS, WATERMARK, SourceEvent
 
+_LONGEST_PAUSE_S = 5.0  # between two looks at the extents
+_POLL_INTERVAL_S = 0.1  # Spark itself asks about 90 times a second while nothing comes
 _LONG_STRETCH = 1000  # positions without a record to align by; a restart need not search a longer stretch again
 
 
-class OpenedSource:
-    """The parts of one run, which continue from the offset with which it begins."""
+class Observer:
+    """Observes a source before each plan of a run."""
 
     def __init__(
         self,
@@ -50,10 +57,12 @@ class OpenedSource:
             raise ContractError(f"the enumerator of {source!r} has no peek() and latest()")
         self._source, self.enumerator, self._settings, self._clocks = source, enumerator, settings, clocks
         self._read_at_ms = before.horizon_ms
+        self._is_paused, self._paused_until_s = False, float("-inf")
+        self._paused_at: Json | None = None  # the start of the last plan; None: it failed
         self.index = TimeIndex(enumerator)
         if before.hollow.options_digest == settings.options_digest:
             self.index.recall(before.hollow.begins, before.progress.positions)
-        self.splits = Splits(enumerator, settings, self.index, log, clocks)
+        self.splits = Splits(enumerator, settings, log, clocks)
         self.bad_records: BadRecordTally | None = None
         if settings.counts_bad_records and feed is not None:
             self.bad_records = BadRecordTally(before.bad_records, partial(feed.take_events, BAD_RECORDS))
@@ -63,23 +72,68 @@ class OpenedSource:
             self.generated = GeneratedWatermarks(settings.watermarks.generator, read, take_events)
             self.generated.restore(before.generators, before.progress)
 
-    def find_splits(self, before: Offset, horizon_ms: int, batch: int, *, bounded: bool, look: bool) -> FoundSplits:
-        """Return the splits that exist now, after generators and the tally have seen the rows of the last batch."""
+    def observe(self, start: Json, before: Offset, batch: int, *, bounded: bool) -> FoundSplits | None:
+        """Return the splits that exist now, and what generators and the tally have seen in the rows of the last batch.
+
+        None: nothing can have changed since a plan that changed nothing, not even by the clock.
+
+        start, before: the last offset, as JSON and read.
+        batch: the number of the batch that was planned last.
+        """
+        if (may_differ := self._may_differ(start, bounded=bounded)) is None:
+            return None
         enumerator, positions = self.enumerator, before.progress.positions
         self._read_at_ms = before.horizon_ms
         if isinstance(enumerator, SupportsCommit):
             enumerator.commit(needed_from(before.generators, positions))
-        current = self.splits.find(before, horizon_ms, bounded=bounded, look=look)
+        # The only look at the clock for the batch.
+        current = self.splits.find(before, self.horizon_ms(), bounded=bounded, look=may_differ)
+        observed = current.observed
         if self.generated is not None:
             still_held = {s: at for s, at in positions.items() if s not in current.starts}
-            readable = {s for s, extent in current.extents.items() if extent.available}
+            readable = {s for s, extent in observed.extents.items() if extent.available}
             self.generated.see(still_held, readable, before.progress.watermark_ms)
-            self.generated.begin(current.starts, current.progress.positions, batch)
+            self.generated.begin(current.starts, observed.progress.positions, batch)
+            observed = replace(observed, generated=self.generated.combine)
         if self.bad_records is not None:
             self.bad_records.count(positions)
             self.bad_records.begin(current.starts)
         self.index.forget(current.diverged)
-        return current
+        if (complete := self.completeness()) is not None:
+            observed = replace(observed, complete_ms=complete.until_ms)
+        return replace(current, observed=observed)
+
+    def pause(self, start: Json, until_s: float) -> None:
+        """Learn that a plan changed nothing, and that the next one may until then change only with an extent."""
+        self._is_paused, self._paused_at, self._paused_until_s = True, start, until_s
+
+    def go_on(self) -> None:
+        """Learn that a plan changed something."""
+        self._is_paused = False
+
+    def _may_differ(self, start: Json, *, bounded: bool) -> bool | None:
+        """Wait a little, unless the last plan changed something or all ends are fixed.
+
+        Returns whether extents may have changed; None: nothing can have changed.
+        """
+        clock, splits = self._clocks.monotonic, self.splits
+        is_known = (
+            self._is_paused
+            and start == self._paused_at
+            and not bounded
+            and self._clocks.are_real
+            and clock() < min(splits.due_s, splits.looked_at_s + _LONGEST_PAUSE_S)
+        )
+        if is_known and isinstance(self.enumerator, SupportsWaiting) and not self.enumerator.wait(_POLL_INTERVAL_S):
+            if clock() < self._paused_until_s:
+                return None
+            may_differ = False
+        else:
+            may_differ = True
+            if self._is_paused:
+                self._clocks.sleep(max(0.0, splits.looked_at_s + _POLL_INTERVAL_S - clock()))
+        self._paused_at = None  # a plan that fails looks again
+        return may_differ
 
     def limits(self, budget: Budget, horizon_ms: int) -> Limits:
         """Return the limits of a batch."""
@@ -111,18 +165,6 @@ class OpenedSource:
             raise ContractError(f"the enumerator of {self._source!r} has no cost(), so that only rows can be limited")
         return self.enumerator.cost
 
-    def observed(self, current: FoundSplits) -> Observed:
-        """Return what a plan knows of the source."""
-        complete = self.completeness()
-        return Observed(
-            current.progress,
-            current.extents,
-            current.idle,
-            current.added,
-            None if self.generated is None else self.generated.combine,
-            None if complete is None else complete.until_ms,
-        )
-
     def completeness(self) -> Completeness | None:
         """Return how far the records are complete; None: the watermark does not follow that."""
         if not self._settings.limits.by_completeness:
@@ -131,7 +173,7 @@ class OpenedSource:
             raise ContractError(f"the enumerator of {self._source!r} has no completeness()")
         return self.enumerator.completeness()
 
-    def offset_after(self, before: Offset, planned: Plan, current: FoundSplits, limits: Limits) -> Offset:
+    def offset_after(self, before: Offset, planned: Plan, current: FoundSplits) -> Offset:
         """Return the offset of a plan, without what the alignment group adds."""
         progress, settings = planned.progress, self._settings
         return Offset(
@@ -147,7 +189,7 @@ class OpenedSource:
             quiet=self.splits.quiet(progress.positions, progress.idle),
             # Rule 8: a clock alone makes no other offset.  But a batch that reads always has another one, even if a
             # split that holds other records now is read from and to where the batch before did.
-            horizon_ms=limits.horizon_ms if planned.ranges else before.horizon_ms,
+            horizon_ms=current.horizon_ms if planned.ranges else before.horizon_ms,
         )
 
     def bad_record_count(self, before: Offset) -> int:
