@@ -32,14 +32,6 @@ class ByTimestamp:
     timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedBy:
-    """The committed offset of a consumer group, or the point of a partition without one."""
-
-    group_id: str
-    without_commit: Literal["error", "earliest", "latest"] = "error"
-
-
 OffsetPoint: TypeAlias = int | ByTimestamp
 """An offset; EARLIEST or LATEST, as Kafka numbers them (-2, -1); or a time."""
 
@@ -57,23 +49,30 @@ _EXAMPLES = {
 class OffsetsSpec:
     """A point in every partition.
 
-    default: the point for all partitions if ``by_partition`` is empty.
+    default: the point for all partitions if ``by_partition`` is empty; None: only offsets that a group has committed.
     by_partition: a point for every partition, as in Spark's JSON options.
     without_record: the point for a time past the last record.
+    group_id: the consumer group whose committed offsets come before these points.
     """
 
     option: str
-    default: OffsetPoint | CommittedBy = EARLIEST
+    default: OffsetPoint | None = EARLIEST
     by_partition: Mapping[TopicPartition, OffsetPoint] = field(default_factory=dict)
     without_record: Literal["error", "latest"] = "latest"
+    group_id: str | None = None
 
     def names(self, point: OffsetPoint) -> bool:
         """Return whether ``point`` is the point of any partition."""
         return point in (self.by_partition.values() or (self.default,))
 
-    def point(self, partition: TopicPartition) -> OffsetPoint | CommittedBy:
+    def point(self, partition: TopicPartition) -> OffsetPoint:
         """Return the point of a partition.  Raises OptionError when the option leaves it out."""
         if not self.by_partition:
+            if self.default is None:
+                raise OptionError(
+                    f"startingGroupId is {self.group_id!r}, a group that has committed no offset of "
+                    f"{partition.split_id}; set startingOffsets to begin there"
+                )
             return self.default
         if partition not in self.by_partition:
             raise OptionError(
@@ -198,30 +197,15 @@ def _points(
     spec: OffsetsSpec, partitions: Collection[TopicPartition], client: KafkaClient
 ) -> dict[TopicPartition, OffsetPoint]:
     points: dict[TopicPartition, OffsetPoint] = {}
-    for partition in partitions:
+    if spec.group_id is not None:
+        with closing(ConsumerGroup(client.config, spec.group_id)) as group:
+            points.update(group.committed(partitions))
+    for partition in sorted(set(partitions) - points.keys()):
         point = spec.point(partition)
-        if isinstance(point, CommittedBy):  # it is the point of all partitions
-            return _committed(spec.option, point, partitions, client)
         if isinstance(point, ByTimestamp) and point.timestamp_ms < 0:
             point = point.timestamp_ms
         points[partition] = point
     return points
-
-
-def _committed(
-    option: str, by: CommittedBy, partitions: Collection[TopicPartition], client: KafkaClient
-) -> dict[TopicPartition, OffsetPoint]:
-    with closing(ConsumerGroup(client.config, by.group_id)) as group:
-        commits = group.committed(partitions)
-    missing = sorted(p.split_id for p in partitions if p not in commits)
-    if missing and by.without_commit == "error":
-        raise OptionError(
-            f"{option} is {by.group_id!r}, a group that has committed no offset of {missing[0]}"
-            f"{f' and {len(missing) - 1} more partitions' if len(missing) > 1 else ''}; "
-            "set startingGroupIdStrategy to earliest or latest to begin there"
-        )
-    without = EARLIEST if by.without_commit == "earliest" else LATEST
-    return {partition: commits.get(partition, without) for partition in partitions}
 
 
 def _existing(spec: OffsetsSpec, partition: TopicPartition, offset: int, end: int) -> int:

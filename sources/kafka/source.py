@@ -16,7 +16,7 @@ from typing_extensions import Self
 from tidegate.alignment.budget import Budget
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator, KafkaTimestampEnumerator
-from tidegate.enumerators.kafka.offsets import CommittedBy, OffsetsSpec
+from tidegate.enumerators.kafka.offsets import OffsetsSpec
 from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.kafka.subscription import Assign, Subscribe, SubscribePattern, Subscription
 from tidegate.enumerators.planning.run_log import first_names
@@ -95,9 +95,8 @@ class KafkaSource(Source):
         Takes precedence over the other two starts.
     starting_offsets_by_timestamp_strategy: the meaning of a starting time past the last record: ``error`` or
         ``latest``.
-    starting_group_id: begin at the offsets that this consumer group has committed.  Excludes the other starts.
-    starting_group_id_strategy: the start of a partition without a committed offset: ``earliest``, ``latest``, or
-        ``error``, which ends the query.
+    starting_group_id: begin at the offsets that this consumer group has committed, and without one at
+        ``starting_offsets``.  If that is not set, every partition must have one.  Excludes the starts by time.
     ending_offsets: the ends, exclusive: ``latest``, or an offset for every partition; resolved once per run.  A stream
         without an end never ends.
     ending_offsets_by_timestamp: end before the first record at or after a time, per partition.  Takes precedence over
@@ -153,7 +152,6 @@ class KafkaSource(Source):
     starting_timestamp: Timestamp | None = None
     starting_offsets_by_timestamp: Timestamps | None = None
     starting_group_id: Annotated[str | None, Field(min_length=1)] = None
-    starting_group_id_strategy: Annotated[Literal["error", "earliest", "latest"], BeforeValidator(lower_case)] = "error"
     starting_offsets_by_timestamp_strategy: Annotated[Literal["error", "latest"], BeforeValidator(lower_case)] = "error"
     ending_offsets: Offsets | None = None
     ending_timestamp: Timestamp | None = None
@@ -272,10 +270,9 @@ class KafkaSource(Source):
             raise ValueError(f"one of the options {', '.join(names[field] for field in fields)} must be set")
 
     def _check_starting_group(self) -> None:
-        if self.starting_group_id is None and "starting_group_id_strategy" in self.model_fields_set:
-            raise ValueError("startingGroupIdStrategy is set, which needs startingGroupId")
-        if self.starting_group_id is not None and self._starts:
-            other = self._starts[0].option
+        by_time = [start.option for start in self._starts if start.option != "startingOffsets"]
+        if self.starting_group_id is not None and by_time:
+            other = by_time[0]
             raise ValueError(f"the options startingGroupId and {other} exclude each other; set one of them")
 
     @property
@@ -416,10 +413,11 @@ class KafkaSource(Source):
 
     @property
     def _start(self) -> OffsetsSpec:
-        if self.starting_group_id is not None:
-            return OffsetsSpec("startingGroupId", CommittedBy(self.starting_group_id, self.starting_group_id_strategy))
-        start = next(iter(self._starts), OffsetsSpec("startingOffsets", LATEST))
-        return replace(start, without_record=self.starting_offsets_by_timestamp_strategy)
+        default = LATEST if self.starting_group_id is None else None
+        start = next(iter(self._starts), OffsetsSpec("startingOffsets", default))
+        return replace(
+            start, without_record=self.starting_offsets_by_timestamp_strategy, group_id=self.starting_group_id
+        )
 
     @property
     def event_times(self) -> RecordTimes:

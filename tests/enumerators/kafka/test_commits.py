@@ -16,7 +16,7 @@ from tests.support.waiting import await_that
 from tidegate.enumerators.kafka import commits as commits_module
 from tidegate.enumerators.kafka.commits import GroupCommits
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
-from tidegate.enumerators.kafka.offsets import CommittedBy, OffsetsSpec, resolve
+from tidegate.enumerators.kafka.offsets import OffsetsSpec, resolve
 from tidegate.enumerators.kafka.subscription import Subscribe
 from tidegate.errors import OptionError
 from tidegate.readers.kafka.client import EARLIEST, KafkaClient
@@ -159,25 +159,24 @@ def test_what_stays_the_same_is_committed_again_only_after_an_hour(group, monkey
     assert asked == [positions, positions]
 
 
-def starts(kafka, topic, group, strategy="error"):
+def starts(kafka, topic, group, **options):
     partitions = [TopicPartition(topic, p) for p in (0, 1)]
     with KafkaClient(KafkaConnectionConfig(kafka.bootstrap_servers)) as client:
-        spec = OffsetsSpec("startingGroupId", CommittedBy(group, strategy))
+        spec = kafka_source(kafka, topic, starting_group_id=group, **options)._start
         return {p.partition: at for p, at in resolve(spec, partitions, client).items()}
 
 
-@pytest.mark.parametrize(("strategy", "start"), [("earliest", 0), ("latest", 10)])
-def test_a_partition_without_a_commit_begins_where_the_strategy_says(kafka, topic, group, strategy, start):
+def test_a_partition_without_a_commit_begins_at_the_starting_offsets(kafka, topic, group):
     commit_as_consumer(kafka, group, topic, {0: 13})
-    assert starts(kafka, topic, group, strategy) == {0: 13, 1: start}
+    for offsets, start in (("earliest", 0), ("latest", 10), ({topic: {0: 1, 1: 7}}, 7)):
+        assert starts(kafka, topic, group, starting_offsets=offsets) == {0: 13, 1: start}
 
 
 def test_a_partition_without_a_commit_is_an_error_by_default(kafka, topic, group):
     commit_as_consumer(kafka, group, topic, {0: 13})
-    with pytest.raises(OptionError, match=rf"'{group}', a group that has committed no offset of {topic}-1; set "):
+    sentence = rf"'{group}', a group that has committed no offset of {topic}-1; set startingOffsets to begin there$"
+    with pytest.raises(OptionError, match=sentence):
         starts(kafka, topic, group)
-    with pytest.raises(OptionError, match=r"no offset of .*-0 and 1 more partitions; set startingGroupIdStrategy"):
-        starts(kafka, topic, f"{group}-of-nobody")
 
 
 def test_a_stream_takes_over_from_a_group_and_shows_its_lag_in_another_one(
@@ -194,10 +193,9 @@ def test_a_stream_takes_over_from_a_group_and_shows_its_lag_in_another_one(
     ("fields", "sentence"),
     [
         (
-            {"starting_group_id": "g", "starting_offsets": "earliest"},
-            "the options startingGroupId and startingOffsets exclude each other; set one of them",
+            {"starting_group_id": "g", "starting_timestamp": 5},
+            "the options startingGroupId and startingTimestamp exclude each other; set one of them",
         ),
-        ({"starting_group_id_strategy": "latest"}, "startingGroupIdStrategy is set, which needs startingGroupId"),
     ],
 )
 def test_contradictory_options_are_told(kafka, fields, sentence):
