@@ -12,7 +12,7 @@ from http import HTTPStatus
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
-from urllib.parse import quote_plus, unquote, urlencode, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 from tidegate.errors import OptionError
 from tidegate.kafka_private import AbstractTokenProvider
@@ -149,8 +149,6 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
         # The properties come before the login module, as in Java.
         client = self._properties.get(f"{prefix}_id") or self._options["clientId"]
         secret = self._properties.get(f"{prefix}_secret") or self._options["clientSecret"]
-        if self._properties.get("sasl_oauthbearer_header_urlencode"):
-            client, secret = quote_plus(client), quote_plus(secret)
         login = base64.b64encode(f"{client}:{secret}".encode()).decode()
         return {"Authorization": f"Basic {login}", "Accept": "application/json"}
 

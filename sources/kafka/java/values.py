@@ -16,13 +16,6 @@ _OLDER_VERSIONS = ("SSLv3", "TLSv1", "TLSv1.1")
 _LARGEST_INT, _LARGEST_LONG = 2**31 - 1, 2**63 - 1  # of Java, and of Kafka's protocol
 
 
-def boolean(text: str) -> bool:
-    """Read true or false, in any case of letters."""
-    if text.lower() not in {"true", "false"}:
-        raise ValueError("expected true or false")
-    return text.lower() == "true"
-
-
 def natural(text: str, largest: int = _LARGEST_INT, least: int = 1) -> int:
     """Read a whole number from ``least`` on, up to ``largest``."""
     number = int(text) if text.strip().isdecimal() else -1
