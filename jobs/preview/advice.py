@@ -40,22 +40,21 @@ def verdict(found: Findings) -> str:
         if lost
         else (f"lose none of {count(found.rows)} rows")
     )
-    if found.budget != UNLIMITED:
-        return f"Spark's own source would {losing}"
-    batches = (
-        f"in batches of {amount(found.limited_budget)}, and {count(alone) if alone else 'none'} in one batch of all"
-    )
-    return f"Spark's own source would {losing} {batches}"
+    if found.budget == UNLIMITED:
+        losing += f" in batches of {amount(found.limited_budget)}, and {count(alone) if alone else 'none'} in one batch"
+        losing += " of all"
+    return f"Spark's own source would {losing}, judged by {found.seen.judged_by}"
 
 
 def of_spark(found: Findings) -> str:
-    """Return sentences on the batches of Spark's own source, and on its watermark."""
+    """Return sentences on the batches of Spark's own source, on its watermark, and on what is not judged."""
     passed_ms = found.limited.least_delay_ms - milliseconds(found.watermark_delay)
     return (
         f"Spark's own source: {counted(len(found.limited.rows), 'batch')} of {amount(found.limited_budget)}, at a "
         f"delay of {span(found.watermark_delay)} and windows of {span(found.window)}. "
         + (f"Its watermark passes windows that still get rows by up to {span(passed_ms)}. " if passed_ms > 0 else "")
-        + f"The least delay that loses nothing: {delay(found.least_limited_delay)}."
+        + f"The least delay that loses nothing: {_about(found)}{delay(found.least_limited_delay)}."
+        + ("" if found.seen.are_objects else " Event times inside of keys, values and headers are not covered.")
     )
 
 
@@ -73,6 +72,11 @@ def amount(budget: Budget) -> str:
         None if budget.bytes is None else _size(budget.bytes),
     )
     return " and ".join(filter(None, limits))
+
+
+def _about(found: Findings) -> str:
+    """Return a word for delays that depend on how far the samples are out of order."""
+    return "about " if any(history.disorder_ms for history in found.seen.histories.values()) else ""
 
 
 def part(found: Findings) -> str:
@@ -109,7 +113,7 @@ def suggestions(found: Findings) -> list[Suggestion]:
             f'.withWatermark("{found.seen.column}", "{_duration(delay_ms)}")',
             f"a back-fill loses nothing with it, if {unseen}, and keeps up to "
             f"{counted(found.tidegate.open_windows(delay_ms, window_ms), 'window')} of each key in state. Spark's own "
-            f"source needs {delay(found.least_limited_delay)} in batches of {amount(limit)}, and "
+            f"source needs {_about(found)}{delay(found.least_limited_delay)} in batches of {amount(limit)}, and "
             f"up to {count(found.limited.open_windows(milliseconds(found.least_limited_delay), window_ms))} windows. "
             "On a live source, add maxDrift",
         ),

@@ -85,6 +85,7 @@ class Findings:
             "lostBySpark": self.lost_by_spark,
             "leastDelay": enough(self.spark),
             "openWindows": self.spark.open_windows(enough(self.spark), milliseconds(self.window)),
+            "judgedBy": self.seen.judged_by,
             "batches": len(self.spark.rows),
             "window": milliseconds(self.window),
             "watermarkDelay": milliseconds(self.watermark_delay),

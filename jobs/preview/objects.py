@@ -62,6 +62,7 @@ def look_at_objects(source: S3Source) -> Seen:
         bytes_per_row=int(objects.sizes.sum()) / max(1, int(rows_before[-1])),
         now_ms=time.time_ns() // 1_000_000,
         notes=objects.notes,
+        judged_by=f"eventTime = {source.event_time}",
         are_objects=True,
         column=source.event_time_origin.name if isinstance(source.event_time_origin, ColumnTimes) else "event_time",
     )

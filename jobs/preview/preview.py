@@ -96,7 +96,7 @@ def _look(source: Source) -> Seen:
 
 def _largest(seen: Seen, ours: Prediction) -> Budget:
     """Return the limit with which Spark's batches are as large as the largest one of tidegate."""
-    share = max(ours.rows, default=0) / max(1, sum(history.end - history.start for history in seen.planned.values()))
+    share = max(ours.rows, default=0) / max(1, sum(history.rows for history in seen.planned.values()))
     units = max(1, -(-seen.units // _MOST_BATCHES), round(seen.units * share))
     return Budget(files=units) if seen.are_objects else Budget(rows=units)
 

@@ -27,14 +27,14 @@ class History:
     start, end: their positions, the end exclusive.
     times_ms: event times in the order of positions, each for an equal part of them.
     disorder_ms: how much older rows are than one before them, at most.
-    density: the records of a position: less than 1 after compaction, or with transactions.
+    densities: the records of a position, for each event time: less than 1 after compaction, or with transactions.
     """
 
     start: int
     end: int
     times_ms: NDArray[np.int64]
     disorder_ms: int = 0
-    density: float = 1.0
+    densities: NDArray[np.float64] | float = 1.0
 
     @property
     def rows(self) -> int:
@@ -42,9 +42,15 @@ class History:
         return round((self.end - self.start) * self.density)
 
     @property
-    def rows_of_each(self) -> float:
+    def density(self) -> float:
+        """The records of a position, on average."""
+        return float(np.mean(self.densities))
+
+    @property
+    def rows_of_each(self) -> NDArray[np.float64]:
         """The number of records for which each event time stands."""
-        return (self.end - self.start) * self.density / len(self.times_ms)
+        positions = (self.end - self.start) / len(self.times_ms)
+        return np.broadcast_to(positions * np.asarray(self.densities), len(self.times_ms))
 
     @property
     def last_ms(self) -> int:
@@ -65,8 +71,8 @@ class History:
 
     def bars(self, begin_ms: float, end_ms: float, number: int) -> list[float]:
         """Return the rows in each of some equal parts of event time, ``end_ms`` included."""
-        counts, _ = np.histogram(self.times_ms, number, (begin_ms, end_ms))
-        return [float(rows) for rows in counts * self.rows_of_each]
+        rows, _ = np.histogram(self.times_ms, number, (begin_ms, end_ms), weights=self.rows_of_each)
+        return [float(number) for number in rows]
 
 
 def evenly_spread(start: int, rows: NDArray[np.int64], min_ms: NDArray[np.int64], max_ms: NDArray[np.int64]) -> History:
@@ -101,6 +107,7 @@ class Seen:
     watermark_from: the place of marks in records, if the source has them.
     marks: the greatest mark in the samples of each split.
     notes: further remarks on splits.
+    judged_by: where the event times come from, for people.
     are_objects: the splits are parts of all objects, in the order in which Spark reads them.
     column: the event time in a query.
     bytes_per_row: the mean size of a row as stored.
@@ -120,6 +127,7 @@ class Seen:
     watermark_from: str | None = None
     marks: Mapping[SplitId, int] = field(default_factory=dict)
     notes: Mapping[SplitId, Sequence[str]] = field(default_factory=dict)
+    judged_by: str = "the records' own timestamps"
     are_objects: bool = False
     column: str = "timestamp"
 
@@ -132,7 +140,7 @@ class Seen:
     def shown_span(self) -> tuple[int, int]:
         """The event times, in ms, between which the rows lie, without the few at each end that lie far away."""
         histories = self.histories.values()
-        rows = np.concatenate([np.full(len(history.times_ms), history.rows_of_each) for history in histories])
+        rows = np.concatenate([history.rows_of_each for history in histories])
         times = np.concatenate([history.times_ms for history in histories])
         order = np.argsort(times)
         shares = np.cumsum(rows[order]) / rows.sum()

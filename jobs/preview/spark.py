@@ -26,10 +26,10 @@ from tidegate.jobs.preview.seen import History
 class Prediction:
     """What becomes of the rows of all splits.
 
-    rows: the number of positions in each batch.
-    left: the number of positions after the last batch; 0: all batches were followed.
+    rows: the number of records in each batch.
+    left: the number of records after the last batch; 0: all batches were followed.
     lost: the rows of each split that are dropped.
-    least_delay_ms: the least delay with which none is.
+    least_delay_ms: the least delay with which none is, however the rows of a split are out of order.
     lead_ms: the furthest that a batch went ahead of the slowest split before it.
     first_ms, span_ms: the event time that the first batch spans, and all batches.
     step_ms: the furthest that a later batch moved the greatest event time.
@@ -89,24 +89,29 @@ def outcome(
     batches: the positions after each batch.
     """
     at: Positions = {split: history.start for split, history in histories.items()}
+    weights = {split: history.rows_of_each for split, history in histories.items()}
+    newest = {s: np.maximum.accumulate(h.times_ms) for s, h in histories.items() if h.disorder_ms}
     lost = dict.fromkeys(histories, 0.0)
     rows: list[int] = []
     least_delay_ms = lead_ms = first_ms = step_ms = 0
     greatest: list[int] = []  # after each batch
     oldest_ms: int | None = None
     for after in batches:
-        ranges = {s: history.between(at[s], after[s]) for s, history in histories.items()}
-        read = sum(after[s] - at[s] for s in histories)
-        if not read:
+        if all(after[s] == at[s] for s in histories):
             continue
+        places = {s: slice(history.place(at[s]), history.place(after[s])) for s, history in histories.items()}
+        ranges = {s: histories[s].times_ms[places[s]] for s in histories}
+        read = sum(float(weights[s][places[s]].sum()) for s in histories)
         watermark_ms = max(0, greatest[-2] - delay_ms) if len(greatest) > 1 else 0
         for split, times in ranges.items():
-            late = np.count_nonzero(times < watermark_ms // window_ms * window_ms)
-            lost[split] += float(late) * histories[split].rows_of_each
+            is_late = times < watermark_ms // window_ms * window_ms
+            lost[split] += float(weights[split][places[split]][is_late].sum())
         every = np.concatenate(list(ranges.values()))
         if len(every) and len(greatest) > 1:
+            # Samples draw which rows are out of order, but any row may be.
+            firsts = [int(newest[s][places[s].start]) - histories[s].disorder_ms for s in newest if len(ranges[s])]
             # A window that ends with the watermark is late, so the delay needs 1 ms more.
-            first_end_ms = (int(every.min()) // window_ms + 1) * window_ms
+            first_end_ms = (min([int(every.min()), *firsts]) // window_ms + 1) * window_ms
             least_delay_ms = max(least_delay_ms, greatest[-2] - first_end_ms + 1)
         newest_ms = int(every.max(initial=greatest[-1] if greatest else 0))
         heads = [int(h.times_ms[h.place(at[s])]) for s, h in histories.items() if at[s] < h.end]
@@ -117,9 +122,9 @@ def outcome(
         else:
             first_ms = newest_ms - oldest_ms
         greatest.append(max([newest_ms, *greatest[-1:]]))
-        rows.append(read)
+        rows.append(round(read))
         at = after
-    left = sum(history.end - at[s] for s, history in histories.items())
+    left = math.ceil(sum(float(weights[s][h.place(at[s]) :].sum()) for s, h in histories.items() if at[s] < h.end))
     return Prediction(
         rows=tuple(rows),
         left=left,

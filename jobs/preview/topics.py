@@ -34,15 +34,20 @@ REQUESTS_PER_SECOND = 200
 _LOOKS = (50, 200, 10_000)  # at each partition, at least and at most; at all together
 _SAMPLES = (2, 8, 400)  # the same, where the index sees; each may be a request
 _UNSURE_SAMPLES = 64
-_ROWS = 200  # of a sample
+_THIN_SAMPLES = (2, 64, 3_200)  # at each partition whose offsets do not all hold a record
+_THIN = 0.95
+_ROWS = 200  # offsets of a sample
 
 
 class _Sample(NamedTuple):
-    """Some records of a split that follow each other.
+    """The records at some offsets of a split that follow each other; there may be none.
 
+    start, end: the offsets that were asked for.
     marks_ms: the watermarks that they contain; NO_EVENT_TIME: none.
     """
 
+    start: int
+    end: int
     offsets: NDArray[np.int64]
     times_ms: NDArray[np.int64]
     marks_ms: NDArray[np.int64]
@@ -55,8 +60,8 @@ def look_at_topics(source: KafkaSource) -> Seen:
     """
     if not source.event_times.by_record_timestamp:
         raise OptionError(
-            f"eventTime is {source.event_time!r}, but Kafka indexes the timestamps of records only; "
-            "preview the topic by them, without eventTime"
+            f"eventTime is {source.event_time!r}, but a preview of a topic covers the records' own timestamps only, "
+            "which Kafka indexes; leave out eventTime to judge by them"
         )
     quiet = {"bad_event_time": "ignore", "bad_records_path": None, "commit_group_id": None}
     source = source.model_copy(update=quiet).as_batch()
@@ -79,13 +84,12 @@ def look_at_topics(source: KafkaSource) -> Seen:
             for split, head in enumerator.lookup_each(questions, starts).items():
                 curves[split].learn(head)
         wanted = {split: _wanted(curve, number) for split, curve in curves.items()}
-        samples: dict[SplitId, list[_Sample]] = defaultdict(list)
-        reader, marks = source.reader(enumerator.snapshot()), _marks(source)
-        for ranges in _tasks(wanted, ends):
-            for rows in reader.read(ReadTask(ranges, tuple(map(enumerator.details, ranges)))):
-                split = TopicPartition(rows.column("topic")[0].as_py(), rows.column("partition")[0].as_py()).split_id
-                times_us = rows.column("timestamp").cast("int64").to_numpy()
-                samples[split].append(_Sample(rows.column("offset").to_numpy(), times_us // 1000, marks(rows)))
+        samples = _sampled(source, enumerator, wanted, ends)
+        thin = [split for split in curves if _density(samples[split]) < _THIN]
+        more = _each(_THIN_SAMPLES, len(thin))
+        between = {s: [*np.linspace(known[s].begin, known[s].end, more + 2)[1:-1].astype(int)] for s in thin}
+        for split, found in _sampled(source, enumerator, between, ends).items():
+            samples[split] += found
         cost = enumerator.cost({s: SplitRange(s, e.begin, e.end) for s, e in known.items()})
     histories = {s: _history(curve, samples[s]) for s, curve in curves.items()}
     marked = {s: _Marked.among(samples[s]) for s in curves} if source.watermark_from else {}
@@ -112,6 +116,34 @@ def _each(limits: tuple[int, int, int], partitions: int) -> int:
     return max(least, min(most, of_all // max(1, partitions)))
 
 
+def _sampled(
+    source: KafkaSource,
+    enumerator: KafkaTimestampEnumerator,
+    wanted: Mapping[SplitId, Sequence[int]],
+    ends: Mapping[SplitId, int],
+) -> dict[SplitId, list[_Sample]]:
+    """Return the records at and after some positions."""
+    samples: dict[SplitId, list[_Sample]] = {split: [] for split in wanted}
+    reader, marks = source.reader(enumerator.snapshot()), _marks(source)
+    for ranges in _tasks(wanted, ends):
+        found: dict[SplitId, list[pa.RecordBatch]] = defaultdict(list)
+        for rows in reader.read(ReadTask(ranges, tuple(map(enumerator.details, ranges)))):
+            at = TopicPartition(rows.column("topic")[0].as_py(), rows.column("partition")[0].as_py())
+            found[at.split_id].append(rows)
+        for asked in ranges:
+            parts = [
+                (rows.column("offset").to_numpy(), rows.column("timestamp").cast("int64").to_numpy(), marks(rows))
+                for rows in found[asked.split_id]
+            ] or [(np.zeros(0, np.int64),) * 3]
+            offsets, times_us, marks_ms = map(np.concatenate, zip(*parts, strict=True))
+            samples[asked.split_id].append(_Sample(asked.start, asked.end, offsets, times_us // 1000, marks_ms))
+    return samples
+
+
+def _density(samples: Sequence[_Sample]) -> float:
+    return sum(len(sample.offsets) for sample in samples) / max(1, sum(sample.end - sample.start for sample in samples))
+
+
 def _marks(source: KafkaSource) -> Callable[[pa.RecordBatch], NDArray[np.int64]]:
     """Return what reads the watermarks in records."""
     generator = source.as_stream().watermarks.generator if source.watermark_from is not None else None
@@ -134,10 +166,11 @@ class _Marked(NamedTuple):
 
     @classmethod
     def among(cls, samples: Sequence[_Sample]) -> _Marked:
-        if not samples:  # transactions that were aborted, or compaction
+        ordered = sorted(samples, key=lambda sample: sample.start)
+        of_each = [(sample.offsets, sample.times_ms, sample.marks_ms) for sample in ordered if len(sample.offsets)]
+        if not of_each:  # transactions that were aborted, or compaction
             return cls(None, "no record in the samples")
-        ordered = sorted(samples, key=lambda sample: int(sample.offsets[0]))
-        offsets, times_ms, marks_ms = map(np.concatenate, zip(*ordered, strict=True))
+        offsets, times_ms, marks_ms = map(np.concatenate, zip(*of_each, strict=True))
         _, once = np.unique(offsets, return_index=True)  # samples of a short split overlap
         times_ms, marks_ms = times_ms[once], marks_ms[once]
         number, before_ms = int(np.count_nonzero(marks_ms != NO_EVENT_TIME)), np.maximum.accumulate(marks_ms)
@@ -173,10 +206,11 @@ def _tasks(wanted: Mapping[SplitId, Sequence[int]], ends: Mapping[SplitId, int])
 def _history(curve: Curve, samples: Sequence[_Sample]) -> History:
     """Return the rows as the curve says, and as samples say where the index is blind."""
     start, end, gaps = curve.start, curve.end, curve.gaps
+    held = [sample for sample in samples if len(sample.offsets)]
     known: list[tuple[float, float]] = []
     lags = [np.zeros(0, np.int64)]
     for gap in gaps:
-        inside = [sample for sample in samples if gap.start <= sample.offsets[0] < gap.end]
+        inside = [sample for sample in held if gap.start <= sample.offsets[0] < gap.end]
         # Behind a record of the future, rows lag behind others of the same sample.
         newest = [np.maximum.accumulate(sample.times_ms) for sample in inside]
         if not gap.is_unsure:
@@ -188,13 +222,16 @@ def _history(curve: Curve, samples: Sequence[_Sample]) -> History:
             known += [(gap.start, gap.start_ms), (max(gap.start + 0.5, gap.end - 1), gap.before_ms - 1)]
     number = min(end - start, MOST_TIMES)
     positions, times = zip(*known, strict=True)
-    times_ms = np.interp(start + np.arange(number) * (end - start) // number, positions, times).astype(np.int64)
+    places = start + np.arange(number) * (end - start) // number
+    times_ms = np.interp(places, positions, times).astype(np.int64)
     every = np.concatenate(lags)
     if every.any():
         times_ms -= np.random.default_rng(0).choice(every, number)
-    offsets = sum(int(sample.offsets[-1] - sample.offsets[0] + 1) for sample in samples)
-    density = sum(len(sample.offsets) for sample in samples) / offsets if offsets else 1.0
-    history = History(start, end, times_ms, int(every.max(initial=0)), density)
+    asked = sorted(samples, key=lambda sample: sample.start)
+    middles = [(sample.start + sample.end) / 2 for sample in asked]
+    of_each = [len(sample.offsets) / (sample.end - sample.start) for sample in asked]
+    densities = np.maximum(np.interp(places, middles, of_each), 1 / (end - start))  # there is a record
+    history = History(start, end, times_ms, int(every.max(initial=0)), densities)
     for gap in gaps:  # these are known exactly, and some are far from their neighbours
         times_ms[history.place(gap.start)] = gap.start_ms
     if times_ms.max() < curve.latest_ms:

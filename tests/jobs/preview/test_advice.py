@@ -30,7 +30,7 @@ def rows(begin, end, number=500):
 
 def remarks_beside_a_full_day(times, **known):
     """Return what is said of some rows beside a split that has rows over the whole day, of which nothing is said."""
-    of_history = {name: known.pop(name) for name in ("disorder_ms", "density") if name in known}
+    of_history = {name: known.pop(name) for name in ("disorder_ms", "densities") if name in known}
     histories = {"t-0": History(0, 1_000_000, rows(0, 24, 1_000))}
     if len(times):
         histories["t-1"] = History(0, len(times), np.asarray(times), **of_history)
@@ -60,7 +60,7 @@ def remarks_beside_a_full_day(times, **known):
         ([*rows(0, 24), NOON + 3 * DAY], {}, ["records from the future, up to 2023-11-18 12:00:00"]),
         ([0, *rows(0, 24)], {}, ["records at 0"]),
         (rows(0, 24), {"disorder_ms": 90 * MINUTE}, ["out of order by up to 1 h 30 min, by samples"]),
-        (rows(0, 24), {"density": 0.25}, ["25.0 % of the offsets hold a record (compaction, transactions)"]),
+        (rows(0, 24), {"densities": 0.25}, ["25.0 % of the offsets hold a record (compaction, transactions)"]),
         (rows(0, 24), {"blind": ["t-1"]}, ["the time index is blind here: figures come from samples"]),
         (
             rows(5, 24),

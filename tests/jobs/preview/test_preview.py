@@ -13,11 +13,14 @@ from kafka import KafkaProducer
 from tests.jobs.preview.test_spark import row_by_row
 from tests.support.clocks import Clock, most_in_a_second
 from tests.support.streams import HOUR, MINUTE, NOON, even_times, kafka_source, new_topic
+from tests.support.waiting import await_that
 from tidegate import ConnectorError, KafkaSource, OptionError, preview
+from tidegate.alignment.splits import SplitRange
 from tidegate.jobs.demo.run import skewed_history
 from tidegate.jobs.preview import aligned, topics
-from tidegate.jobs.preview.advice import remarks
+from tidegate.jobs.preview.advice import of_spark, remarks
 from tidegate.jobs.preview.seen import History
+from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.wire.frames import FrameSocket
 from tidegate.readers.kafka.wire.request_rate import RequestRate
 from tidegate.servers import KafkaSecurity, KafkaServer
@@ -93,9 +96,11 @@ def test_the_command_shows_the_topic_and_lines_to_paste_also_as_a_page(kafka, ti
     code, output, errors = tidegate(*command, "--html", tmp_path / "pages" / "preview.html")
     assert (code, errors) == (0, "")
     assert output.rstrip().endswith(str(tmp_path / "pages" / "preview.html"))
-    verdict = r"would lose 2,4\d\d of 3,300 rows \(7\d.\d %\) in batches of 27\d rows, and none in one batch of all"
+    verdict = r"would lose 2,4\d\d of 3,300 rows \(7\d.\d %\) in batches of 27\d rows, and none in one batch of all, "
+    verdict += "judged by the records' own timestamps "
     said = " ".join(output.split())
     assert re.search(verdict, said)
+    assert "Event times inside of keys, values and headers are not covered." in said
     assert re.search(r"Its watermark passes windows that still get rows by up to 1[78] h", said)
     assert re.search(rf"{topic}-0 +[█▁-▇]+ +1,000 +8\d\d *\n", output)
     assert re.search(rf"{topic}-3 +[█▁-▇]+ +300 +0 *\n +begins 22 h after the first", output)
@@ -147,6 +152,57 @@ def test_disorder_within_a_partition_counts_by_the_samples(kafka):
     assert timedelta(minutes=7) < found.least_delay < timedelta(minutes=10)
 
 
+@pytest.mark.parametrize("limit", [20, 100])
+def test_the_least_delay_loses_nothing_in_small_batches_with_disorder(kafka, limit):
+    rng = np.random.default_rng(11)
+    times = even_times(NOON, NOON + HOUR, 5_000) - (rng.random(5_000) < 0.05) * 10 * MINUTE
+    topic = new_topic(kafka, times.astype(np.int64))
+    found = preview(kafka_source(kafka, topic, max_offsets_per_trigger=limit), window=timedelta(minutes=1))
+    least_ms = found.to_json()["leastDelay"]
+    assert exactly_lost([times], limit, least_ms, MINUTE) == [0]
+    assert least_ms < 11 * MINUTE
+    assert "The least delay that loses nothing: about" in of_spark(found)
+
+
+def test_aborted_records_are_no_rows(kafka):
+    topic, times = new_topic(kafka, []), even_times(NOON, NOON + DAY, 12_000)
+    with transactions(kafka, topic) as write:
+        for part, end in zip(np.array_split(times, 3), ("commit", "abort", "commit"), strict=True):
+            write([(0, at_ms) for at_ms in part], end)
+    committed = {"isolation.level": "read_committed"}
+    source = kafka_source(kafka, topic, kafka=committed, max_offsets_per_trigger=1_000)
+    said = preview(source).to_json()
+    assert said["rows"] == pytest.approx(8_000, rel=0.03)
+    assert said["tidegate"]["rows"] == pytest.approx(8_000, rel=0.03)
+
+
+def test_compacted_records_are_no_rows(kafka):
+    """Nearly all of the first records are gone, and the last ones are all there."""
+    compacted = {
+        "cleanup.policy": "compact",
+        "segment.ms": "1",
+        "min.cleanable.dirty.ratio": "0.001",
+        "min.compaction.lag.ms": "0",
+    }
+    topic = new_topic(kafka, [], **compacted)
+    source = kafka_source(kafka, topic, max_offsets_per_trigger=500)
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=50)
+    for number in range(6_002):
+        key = b"%d" % (number if number >= 5_701 else number % 300)
+        producer.send(topic, b"", key=key, partition=0, timestamp_ms=NOON + number * 1_000)
+    producer.flush()
+
+    def kept():
+        # A record closes the segment before it, which the broker then compacts.
+        end = producer.send(topic, b"", key=b"any", partition=0, timestamp_ms=NOON + 6_002_000).get(60).offset
+        batches = source.reader(None).read(ReadTask((SplitRange(f"{topic}-0", 0, end),)))
+        return sum(rows.num_rows for rows in batches)
+
+    with closing(producer):
+        await_that(lambda: kept() < 700)
+        assert preview(source).to_json()["rows"] == pytest.approx(kept(), rel=0.05)
+
+
 def test_the_right_to_read_the_topic_is_enough():
     security = KafkaSecurity({"me": "hunter2"}, has_acls=True)
     with KafkaServer(security=security) as kafka:
@@ -191,7 +247,9 @@ def test_figures_of_a_part_of_the_batches_are_marked(kafka, tidegate, tmp_path, 
 
 
 def test_event_times_that_kafka_does_not_index_are_refused(kafka):
-    with pytest.raises(OptionError, match="eventTime is 'header:at', but Kafka indexes the timestamps of records only"):
+    with pytest.raises(
+        OptionError, match="eventTime is 'header:at', but a preview of a topic covers the records' own timestamps only"
+    ):
         preview(kafka_source(kafka, "orders", event_time="header:at"))
 
 
