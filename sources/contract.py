@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 from pydantic.alias_generators import to_snake
-from pyspark.sql.types import StructType
 from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
@@ -26,7 +25,9 @@ from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.policy import BadEventTime, EventTimePolicy, FutureEventTime
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.sources.options import Duration, option_names, sentence
-from tidegate.spark_private import from_arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 _EVENT_TIME = "event_time"  # the field of connectors whose users choose where event times come from
 
@@ -213,6 +214,8 @@ class SourceContract(BaseModel, ABC):
 
         Raises OptionError for columns that the source does not have.
         """
+        from tidegate.spark_private import from_arrow_schema  # options go without PySpark
+
         own = from_arrow_schema(self.arrow_schema)
         if _columns(schema) != _columns(own):
             raise OptionError(

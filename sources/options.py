@@ -18,7 +18,18 @@ if TYPE_CHECKING:
 
 
 _USER = re.compile("//[^/]*@")
-_ONE_UNIT = re.compile("([0-9]{1,5}) (millisecond|second|minute|hour|day)s?")
+_SIGN = re.compile(r"([+-]?)\s*(.*)", re.DOTALL)
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*", re.ASCII)
+_UNITS = {
+    **dict.fromkeys(("w", "week"), "weeks"),
+    **dict.fromkeys(("d", "day"), "days"),
+    **dict.fromkeys(("h", "hr", "hour"), "hours"),
+    **dict.fromkeys(("m", "min", "minute"), "minutes"),
+    **dict.fromkeys(("s", "sec", "second"), "seconds"),
+    **dict.fromkeys(("ms", "milli", "millisecond"), "milliseconds"),
+    **dict.fromkeys(("us", "micro", "microsecond"), "microseconds"),
+}
+_MOST_DAYS = 106_751  # in nanoseconds, as many fit into a Long
 
 
 def lower_case(value: Any) -> Any:
@@ -33,23 +44,20 @@ def parse_duration(value: Any) -> timedelta:
     """
     if isinstance(value, timedelta):
         return value
-    text = str(value).strip()
-    if plain := _ONE_UNIT.fullmatch(text):
-        return timedelta(**{f"{plain[2]}s": int(plain[1])})
-    import pandas as pd  # as slow to import as all of tidegate, so only if it is needed
-
-    if text.replace(".", "", 1).lstrip("+-").isdecimal():
+    sign, rest = _SIGN.fullmatch(str(value).strip()).groups()  # type: ignore[union-attr] # it always matches
+    parts = _PART.findall(rest)
+    if rest.replace(".", "", 1).isdecimal():
         raise ValueError("a duration needs a unit, such as '10 minutes' or '500 ms'")
+    names = [_UNITS.get(unit.lower()) or _UNITS.get(unit.lower().removesuffix("s")) for _, unit in parts]
+    if not parts or None in names or _PART.sub("", rest):
+        raise ValueError("expected a duration such as '10 minutes', '1 hour 30 minutes' or '500 ms'")
     try:
-        duration = pd.Timedelta(text)
-    except (pd.errors.OutOfBoundsTimedelta, pd.errors.OutOfBoundsDatetime):
-        raise ValueError(f"a duration is at most {pd.Timedelta.max.days} days") from None
-    except (ValueError, OverflowError):
-        raise ValueError("expected a duration such as '10 minutes', '1 hour 30 minutes' or '500 ms'") from None
-    if duration is pd.NaT:
-        raise ValueError("expected a duration such as '10 minutes'")
-    result: timedelta = duration.to_pytimedelta()
-    return result
+        length = sum((timedelta(**{str(n): float(p[0])}) for n, p in zip(names, parts, strict=True)), timedelta())
+    except OverflowError:
+        length = timedelta.max
+    if length.days > _MOST_DAYS:
+        raise ValueError(f"a duration is at most {_MOST_DAYS} days")
+    return -length if sign == "-" else length
 
 
 Duration = Annotated[timedelta, BeforeValidator(parse_duration)]

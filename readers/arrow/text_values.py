@@ -153,6 +153,16 @@ def microseconds_of(times: pa.Array) -> pa.Array:
     return pa.array(numbers, mask=np.asarray(times.is_null())).view(pa.timestamp("us", times.type.tz))
 
 
+def _are_of_another_day(times: pa.TimestampArray, texts: pa.StringArray) -> bool:
+    """Return whether times in nanoseconds did not fit: PyArrow before 25 then gives a time of another century."""
+    try:
+        days = pc.utf8_slice_codeunits(texts, 0, 10).cast(pa.date32()).view(pa.int32()).fill_null(0).to_numpy()
+    except pa.ArrowInvalid:
+        return True
+    found = times.view(pa.int64()).fill_null(0).to_numpy() // (86_400 * 10**9)
+    return bool(np.any(np.abs(found - days) > 1))  # a zone may move a time to the next day
+
+
 def timestamps(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
     """Parse a whole column of ISO 8601 at once.
 
@@ -166,6 +176,8 @@ def timestamps(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
             except pa.ArrowInvalid:
                 continue
             if unit == "ns":
+                if _are_of_another_day(times, texts):
+                    continue
                 times = microseconds_of(times)
             return times.view(pa.int64()).view(pa.timestamp("us", kind.tz)).cast(kind)
     raise pa.ArrowInvalid("not all values are times, or only some have a zone")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from tidegate.errors import needing
 from tidegate.readers.event_time.columns import TimeColumn
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.options import FormatOptions
@@ -80,7 +81,8 @@ def _orc(options: FormatOptions, store: Bucket, reading: Reading) -> ObjectForma
 
 
 def _avro(options: FormatOptions, store: Bucket, reading: Reading) -> ObjectFormat:
-    from tidegate.readers.formats.avro import opened_avro
+    with needing("avro", "fileFormat = avro"):
+        from tidegate.readers.formats.avro import opened_avro
     from tidegate.readers.formats.typed import TypedFormat
 
     opener = partial(opened_avro, most_bytes=options.max_decompressed_bytes)

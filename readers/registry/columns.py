@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from tidegate.errors import CorruptDataError, OptionError, TidegateError
+from tidegate.errors import CorruptDataError, OptionError, TidegateError, needing
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.conform import by_halves, conform, spark_schema
 from tidegate.readers.registry.client import LONG_IDS, RegisteredSchema, RegistryConfig, registry_of
@@ -147,7 +147,8 @@ def column_of_subject(
             {name: schema.columns[name] for name in schema.columns.keys() - {*schema.readable}},
         )
     else:
-        from tidegate.readers.registry.protobuf import ProtobufValues
+        with needing("registry", "a value of Protobuf"):
+            from tidegate.readers.registry.protobuf import ProtobufValues
 
         messages = _messages(reader)
         descriptor = messages.message((0,)) if message is None else messages.named(message)
@@ -176,12 +177,14 @@ def decoder_of(
     """
     try:
         if form == "avro":
-            from tidegate.readers.avro.records import AvroValues
+            with needing("registry", "a value in Avro"):
+                from tidegate.readers.avro.records import AvroValues
 
             as_reader = _avro_schema(reader)
             wanted = None if names is None else [name for name in names if name in as_reader.columns]
             return AvroValues(_avro_schema(writer), as_reader, wanted)
-        from tidegate.readers.registry.protobuf import ProtobufValues
+        with needing("registry", "a value of Protobuf"):
+            from tidegate.readers.registry.protobuf import ProtobufValues
 
         written = _messages(writer).message(indexes).full_name
         if message is not None and written != message:
@@ -193,7 +196,8 @@ def decoder_of(
 
 @lru_cache(maxsize=_MOST_DECODERS)
 def _avro_schema(schema: RegisteredSchema) -> AvroSchema:
-    from tidegate.readers.avro.resolution import AvroSchema
+    with needing("registry", "a value in Avro"):
+        from tidegate.readers.avro.resolution import AvroSchema
 
     schema.require("avro")
     try:

@@ -24,11 +24,11 @@ from tidegate.errors import (
     ConnectorError,
     CorruptDataError,
     DeadlineError,
-    InstallationError,
     NoMessageError,
     OptionError,
     TidegateError,
     did_you_mean,
+    needing,
 )
 from tidegate.readers.arrow.conform import by_halves
 from tidegate.readers.registry.client import RegisteredSchema
@@ -63,12 +63,8 @@ class ProtobufSchema:
 
     def __init__(self, schema: RegisteredSchema) -> None:
         schema.require("protobuf")
-        try:
+        with needing("registry", "a value of Protobuf"):
             self._file = _compiled(schema.text, dict(schema.references))
-        except ImportError:
-            raise InstallationError(
-                "values of Protobuf need packages that are missing: pip install 'tidegate[registry]'"
-            ) from None
 
     def message(self, indexes: tuple[int, ...]) -> Any:
         """Return the descriptor of the message at a path of indexes.  Raises CorruptDataError if there is none."""

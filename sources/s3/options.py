@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
-from pyspark.sql.types import StructType
 from typing_extensions import Self
 
 from tidegate.alignment.durations import epoch_ms, milliseconds
@@ -35,7 +35,9 @@ from tidegate.readers.s3.address import S3Address, s3_address
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.store import ObjectStore
 from tidegate.sources.options import Duration, lower_case
-from tidegate.spark_private import to_arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 
 def _endpoint(value: Any) -> Any:
@@ -320,9 +322,17 @@ class S3FormatOptions(FormatOptions):
         return self.format_factory.create(self, store, reading)
 
 
+def schema_of(columns: StructType) -> pa.Schema:
+    """Return columns of Spark as Arrow's."""
+    from tidegate.spark_private import to_arrow_schema  # options go without PySpark
+
+    schema: pa.Schema = to_arrow_schema(columns, timezone="UTC")
+    return schema
+
+
 def _columns(value: Any) -> Any:
-    if isinstance(value, StructType):
-        return to_arrow_schema(value, timezone="UTC")
+    if (types := sys.modules.get("pyspark.sql.types")) is not None and isinstance(value, types.StructType):
+        return schema_of(value)
     if isinstance(value, str):
         value = value.split(",")
     if isinstance(value, list | tuple) and all(isinstance(name, str) and name.strip() for name in value) and value:

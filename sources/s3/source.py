@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 from pydantic import PositiveInt, model_validator
 from pydantic.alias_generators import to_camel
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
@@ -45,9 +43,13 @@ from tidegate.sources.s3.options import (
     S3FormatOptions,
     S3RowOptions,
     is_listed,
+    schema_of,
 )
 from tidegate.sources.source import Source
-from tidegate.spark_private import to_arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _NO_TOPICS = "S3 has no topics; set path to s3://bucket/prefix"
 _ISO_8601 = "times are read in ISO 8601; read others as strings"
@@ -134,7 +136,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
 
     def with_schema(self, schema: StructType) -> Self:
         """Return the source with these columns, which were given or inferred when it was loaded."""
-        return self.model_copy(update={"columns": to_arrow_schema(schema, timezone="UTC")})
+        return self.model_copy(update={"columns": schema_of(schema)})
 
     @property
     def budget(self) -> Budget:

@@ -123,7 +123,10 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used (PEP 562): the command line starts without PySpark."""
     if name not in __all__:
         raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES.get(name, "tidegate.errors")), name)
+    from tidegate.errors import needing
+
+    with needing("spark", f"tidegate.{name}"):
+        value = getattr(import_module(_HOMES.get(name, "tidegate.errors")), name)
     globals()[name] = value
     return value
 

@@ -29,7 +29,7 @@ from tidegate.cli_options import (
     an_option,
     kafka_options,
 )
-from tidegate.errors import OptionError, TidegateError
+from tidegate.errors import OptionError, TidegateError, needing
 from tidegate.version import __version__
 
 __all__ = ["app", "main"]
@@ -61,7 +61,8 @@ def _told_if_stopped(sentence: str | None = None) -> Iterator[None]:
 def main() -> None:
     """Run the command line.  An error of tidegate becomes one sentence and exit code 1."""
     try:
-        app()
+        with needing("spark", "this command"):
+            app()
     except TidegateError as error:
         sys.exit(f"tidegate: {error}")
 

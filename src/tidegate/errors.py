@@ -12,7 +12,16 @@ the nearest valid name.  It never holds a secret.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+_OF_EXTRAS = {
+    "avro": {"fastavro"},
+    "registry": {"fastavro", "google", "grpc_tools"},
+    "spark": {"pandas", "py4j", "pyspark"},
+    "windows": {"google", "grpc"},
+}
+"""The packages that each extra installs, as they are imported."""
 
 
 class TidegateError(Exception):
@@ -45,6 +54,23 @@ class FunctionError(TidegateError):
 
 class InstallationError(TidegateError, ImportError):
     """A Python of the cluster cannot be started, lacks tidegate or an extra of it, or has another version."""
+
+
+@contextmanager
+def needing(extra: str, what: str) -> Iterator[None]:
+    """Raise InstallationError, in one sentence, for an import of a package that an extra would have installed.
+
+    what: the part of tidegate that needs it.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _OF_EXTRAS[extra]:
+            raise
+        raise InstallationError(
+            f"{what} needs the package {package}, which is missing: pip install 'tidegate[{extra}]'"
+        ) from None
 
 
 class CheckpointError(TidegateError):

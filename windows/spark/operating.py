@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 
 import pyarrow as pa
 from pyspark.errors import ParseException, PySparkException
@@ -12,7 +13,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType, TimestampType
 
 from tidegate.add_ons import sentence_of
-from tidegate.errors import OptionError
+from tidegate.errors import OptionError, needing
 from tidegate.spark_private import to_arrow_schema
 from tidegate.windows import Aggregate, WindowFunction, WindowOperator
 from tidegate.windows.spark import relations
@@ -196,6 +197,9 @@ def _kept(
     of_names = zip(many_names(len(single)), single, strict=True)
     many = StructType([StructField(name, ArrayType(schema[column].dataType)) for name, column in of_names])
     with_notes = StructType([*schema, *([StructField(MANY, many)] if in_columns else [])])
+    with needing("windows", "an operator of windows"):
+        for package in ("google.protobuf", "google.rpc", "grpc"):  # Spark's own errors do not name them
+            import_module(package)
     given = of_buckets.groupBy(BUCKET).transformWithState(
         WindowProcessor(settings),
         with_notes.add(CALL, StructType.fromDDL(CALL_COLUMNS)),

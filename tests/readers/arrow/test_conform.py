@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from tests.support.objects.arrow_tables import arrays, fields
 from tidegate.errors import BadRecordError, CorruptDataError, OptionError
 from tidegate.readers.arrow.conform import conform, plain, plain_type, position_of, spark_schema
+from tidegate.readers.arrow.text_values import timestamps
 
 UTC_US = pa.timestamp("us", "UTC")
 
@@ -209,3 +210,12 @@ def test_the_schema_is_that_of_sparks_own_reader(spark, tmp_path) -> None:
     assert StructType.fromJson(ours.jsonValue()) == frame.schema
     made = conform(stored.to_batches()[0], schema)
     assert made.to_pylist() == frame.toArrow().to_pylist()
+
+
+def test_times_that_nanoseconds_cannot_hold_are_not_parsed_as_a_column():
+    """PyArrow before 25 gives the time of another century."""
+    for text in ("2300-01-01T00:00:00.1234567Z", "9999-12-31T23:59:59.9999999", "1600-01-01T00:00:00.1234567"):
+        with pytest.raises(pa.ArrowInvalid):
+            timestamps(pa.array([text]), pa.timestamp("us", "UTC"))
+    [found] = timestamps(pa.array(["2200-01-01T23:30:00.1234567-05:00"]), pa.timestamp("us", "UTC")).to_pylist()
+    assert found.isoformat() == "2200-01-02T04:30:00.123456+00:00"

@@ -1,0 +1,80 @@
+"""What works without the packages of extras, and how the others are asked for."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+BLOCK = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {packages}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+sys.argv[1:] = {arguments}
+{program}
+"""
+COMMAND = "from tidegate.cli import main; main()"
+AVRO = """
+from tidegate.readers.formats.options import FormatOptions
+from tidegate.readers.formats.registry import FORMATS, INFERRED
+FORMATS['avro'].create(FormatOptions(), None, INFERRED)
+"""
+SOURCES = """
+import tidegate
+print(tidegate.KafkaSource(bootstrap_servers='b:1', subscribe=['t'], max_future_skew='1h30m').connector)
+print(tidegate.S3Source(path='s3://b/p', columns=['at']).connector)
+"""
+SPARK = ("pandas", "py4j", "pyspark")
+
+
+def run(packages, program, *arguments):
+    """Run a program in a Python that cannot import these packages."""
+    text = BLOCK.format(packages=set(packages), arguments=[*map(str, arguments)], program=program)
+    environment = {**os.environ, "COLUMNS": "200"}
+    return subprocess.run(
+        [sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def test_a_preview_needs_no_pyspark(kafka):
+    command = ("preview", "--bootstrap-servers", kafka.bootstrap_servers, "--topic")
+    kafka.create_topic("without-pyspark")
+    ended = run(SPARK, COMMAND, *command, "without-pyspark")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == f"without-pyspark at {kafka.bootstrap_servers} has no records\n"
+
+
+@pytest.mark.parametrize(
+    ("packages", "program", "arguments", "sentence"),
+    [
+        (SPARK, "import tidegate; tidegate.register", (), r"tidegate.register needs the package pyspark, .*\[spark\]"),
+        (
+            SPARK,
+            COMMAND,
+            ("backfill", "--bootstrap-servers", "b:1", "--topic", "t", "--max-drift", "1 hour", "--out", "never"),
+            r"^tidegate: this command needs the package pyspark, which is missing: pip install 'tidegate\[spark\]'",
+        ),
+        (
+            {"fastavro"},
+            AVRO,
+            (),
+            r"fileFormat = avro needs the package fastavro, which is missing: pip install 'tidegate\[avro\]'",
+        ),
+    ],
+    ids=["register", "backfill", "avro"],
+)
+def test_what_an_extra_would_bring_is_asked_for_in_one_sentence(packages, program, arguments, sentence):
+    ended = run(packages, program, *arguments)
+    assert ended.returncode == 1
+    assert re.search(sentence, ended.stderr.splitlines()[-1])
+
+
+def test_sources_are_configured_without_any_extra():
+    ended = run({*SPARK, "fastavro", "google", "grpc", "grpc_tools"}, SOURCES)
+    assert (ended.stdout.split(), ended.stderr) == (["kafka", "s3"], "")
