@@ -246,7 +246,8 @@ class _IdleTimers:
         self._begun = Quiet(begun_ms=int(self._clocks.wall() * 1000), newest_ms=newest_ms)
         passed_ms = _passed_ms(stored, self._begun)
         self._is_corrected = bounded and passed_ms != self._begun.begun_ms - stored.begun_ms
-        quiet_ms = {split: passed_ms + stored.begun_ms - at_ms for split, at_ms in stored.since_ms.items()}
+        # A split may have become quiet long after that run began, and then no time has certainly passed.
+        quiet_ms = {split: max(0, passed_ms + stored.begun_ms - at_ms) for split, at_ms in stored.since_ms.items()}
         self._since_s = {split: self._begun_s - each_ms / 1000 for split, each_ms in quiet_ms.items()}
 
     def observe(self, positions: Positions, extents: Extents, idle_before: Collection[SplitId]) -> set[SplitId]:

@@ -159,6 +159,17 @@ def test_a_clock_that_was_ahead_frees_the_others_later_and_not_never():
     assert sorted(stream.delivered) == all_records(clock.logs)
 
 
+def test_a_partition_that_became_quiet_late_in_a_long_run_is_idle_after_the_timeout_nevertheless():
+    clock = Producers(ahead=0, ended=0, ends={"ended": HOUR_S})
+    stream = Stream(clock, lasting_s=3 * HOUR_S)
+    clock.sleep(2 * HOUR_S)
+    stream.run()
+    for _ in range(2):  # some records come, so that little time has certainly passed since the long run began
+        clock.sleep(2 * MINUTE_S)
+        stream.run()
+    assert stream.offset["idle"] == ["ended"]
+
+
 def test_an_idle_timeout_that_is_longer_than_the_runs_ends_some_runs_later():
     clock = Producers(ahead=0, ended=0, ends={"ended": HOUR_S})
     stream = Stream(clock, HOURLY.with_idleness(timedelta(hours=5, minutes=30)))
