@@ -10,7 +10,6 @@ What else they lack is told in ``login.py``, ``mechanisms.py`` and ``frames.py``
 from __future__ import annotations
 
 import errno
-import logging
 import re
 import ssl
 import struct
@@ -38,12 +37,6 @@ from tidegate.readers.kafka.wire.tokens import TokenError
 CORRELATION = struct.Struct(">i")
 LARGEST_ID = 2**31 - 1
 _WITHIN_PYTHON = re.compile(r" \(_ssl\.c:\d+\)")
-
-# kafka-python logs each failed attempt as an error, though we try again and tell the user once.  Users who want its log
-# set the level before the first import.
-if (_log := logging.getLogger("kafka")).level == logging.NOTSET:
-    _log.setLevel(logging.CRITICAL)
-
 
 _LOOK_AT: dict[type[Exception], str] = {
     kafka_errors.IllegalSaslStateError: "kafka.security.protocol and kafka.sasl.mechanism",

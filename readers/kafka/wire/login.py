@@ -183,7 +183,8 @@ def _authenticate(
 
 
 def _mechanism(name: str, host: str, properties: Mapping[str, Any], deadline: float) -> Any:
-    settings = {**_SASL_DEFAULTS, **properties, "host": host}
+    # Without the protocol: kafka-python would warn of a login in the clear at each connection.
+    settings = {**_SASL_DEFAULTS, **properties, "host": host, "security_protocol": None}
     if name == "OAUTHBEARER":
         return SaslMechanismOAuth(sasl_oauth_token_provider=TokenProvider(properties, deadline))
     if name == "GSSAPI":
