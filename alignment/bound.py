@@ -71,9 +71,10 @@ def group_bound(me: Member, others: Collection[Member], missing: str | None, unt
             )
     holding = [(other.low_ms, other.id) for other in others if other.low_ms is not None]
     low_ms, held_by = min(holding, default=(None, None))
-    if missing is not None:
+    bound_ms = None if low_ms is None else low_ms + me.max_drift_ms
+    if missing is not None and (bound_ms is None or until_ms is None or until_ms < bound_ms):
         return GroupBound(low_ms, until_ms, missing)
-    return GroupBound(low_ms, None if low_ms is None else low_ms + me.max_drift_ms, held_by)
+    return GroupBound(low_ms, bound_ms, held_by)
 
 
 class Bound(NamedTuple):

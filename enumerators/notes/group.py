@@ -77,7 +77,7 @@ class GroupFolder:
         self._stored: Mapping[str, _Peer] = {}  # members that the last offset names
         self._stored_id: str | None = None
         self._met: set[str] = set()
-        self._begun = self._joined = self._is_bounded = self._is_done = False
+        self._joined = self._is_bounded = self._is_done = False
         self._plans = 0
         self._progress: Json | None = None
         self._writing = threading.Lock()
@@ -93,7 +93,6 @@ class GroupFolder:
         bounded: this run is.
         """
         self._plans += 1
-        self._begun = state is not None
         self._stored = {str(name): _Peer(*peer) for name, peer in (state or {}).get("peers", {}).items()}
         self._stored_id = None if state is None else str(state["id"])
         if self._joined:
@@ -130,6 +129,10 @@ class GroupFolder:
         self._me = replace(self._me, low_ms=low_ms)
         if is_news or self._clock() - self._renewed_at >= self._notes.repeat_s:
             self._write()
+
+    def stored(self) -> None:
+        """Learn that an offset of this run is stored: who begins where this run began is now another member."""
+        self._after = self._run
 
     def tell_done(self, *, done: bool) -> None:
         """Report whether this member reads nothing more before new records come, or before its next run."""
@@ -170,7 +173,7 @@ class GroupFolder:
             return
         if self._renewals:
             is_other = run > self._run  # if both see each other, one of them keeps the name
-        else:  # the note is of the run before, or of one that began where this one begins, and stored nothing
+        else:  # the note is of the run before, or of one that began where this one begins, and has stored nothing
             is_other = self._after is not None and self._after not in (run, (note or {}).get("after"))
         if is_other:
             _LOG.warning(
@@ -231,7 +234,7 @@ class GroupFolder:
 
     def _missing(self, others: int) -> str | None:
         """Return the member to wait for before anything is read."""
-        if not self._begun:
+        if self._stored_id != self._me.id:  # the others do not know this member yet
             return self._me.id
         is_over = self._clock() - self._joined_at > self._lease_s
         if is_over and self._expected is not None:

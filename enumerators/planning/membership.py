@@ -91,6 +91,7 @@ class Membership:
         if self._group is None:
             return
         if self._has_planned:
+            self._group.stored()
             self._group.tell(self._next_low_ms)
         else:  # this batch is replayed before the first plan of this run
             self.join(group, progress, bounded=bounded)

@@ -1,49 +1,38 @@
 """The oracle: judges a query by every single record, and by Spark's own watermark.
 
-It shares no code with the planner.  It knows all records that there ever were, and reads offsets as plain JSON.
-"""
+It shares no code with the planner, knows all records that there ever were, and reads offsets as plain JSON."""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
+from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import takewhile
 from math import inf
 
 from tests.lives.source import Enumerator, Row
 from tests.lives.view import View, disorder
+from tests.lives.watermark import Promise, Union, judge_dropped
 from tests.lives.world import LEASE_S, NEVER, Log, Present, counted_ms
 
 
 @dataclass
-class Promise:
-    """What is known of a split, for the promises to its rows.
-
-    backlog: it has had unread records since the query began.
-    holding: it has held back the others since then.
-    greatest_ms: of the rows that were delivered of it.
-    timed: a row was planned that has a time.  A split whose rows were all read in the future may hold the others at
-        them once their time has come, or not: a run remembers what was left out, and the next run asks anew.
-    """
-
-    backlog: bool = True
-    holding: bool = True
-    greatest_ms: int = NEVER
-    timed: bool = False
-
-
-@dataclass
 class Judge:
-    """Judges one query of a world.
+    """Judges one source of a world.
 
     spark_ms: the greatest event time that was delivered up to the batch before.
+    busy: in a bounded run, the splits with unread records when it began.
+    notes: those of its group; the others' judges know what a note says.
     told_ms, leaves_ms: the lowest event time that this query tells its group, now and once its batch has tasks.
     """
 
     present: Present
     member: int
     others: list[Judge] = field(default_factory=list)
+    union: Union = field(default_factory=Union)
     targets: dict[str, int] | None = None
+    busy: set[str] = field(default_factory=set)
     is_bounded: bool = False
     probed: bool = False
     worst_ms: int = 0
@@ -62,10 +51,32 @@ class Judge:
     renewed_at_s: float = -inf
     begun_at_s: float = 0.0
     begun_at_ms: int = 0
+    newest_ms: int = NEVER
+    adjusted_s: float = 0.0
+    trusts_clock: bool = True
+    notes: dict[str, str] = field(default_factory=dict)
     id: str = ""
+    run: str = ""
+
+    def copied(self) -> Judge:
+        """Return the judge of a copy of the checkpoint; it knows no others yet, and nobody has heard of it."""
+        shared = {id(each): each for each in (self.present, self.notes)}
+        copy = deepcopy(self, {**shared, id(self.others): [], id(self.union): Union()})
+        copy.told_ms, copy.renewed_at_s = None, -inf
+        return copy
+
+    def may_trust_clock(self) -> bool:
+        """Return whether the time since the run before is known: the clock did not jump, or new records show it."""
+        clock, options, before_ms = self.present.clock, self.present.options, self.newest_ms
+        records = [record for log in self.subscribed.values() for record in log.records]
+        times = [at_ms for record in records if (at_ms := counted_ms(record, options, clock.wall_ms)) is not None]
+        self.newest_ms = max(times, default=NEVER)
+        jumped_s, self.adjusted_s = clock.adjusted_s - self.adjusted_s, clock.adjusted_s
+        return not jumped_s or 0 < self.newest_ms - before_ms <= (clock.now - self.begun_at_s) * 1000
 
     def begin_run(self, *, bounded: bool) -> None:
         self.is_bounded, self.targets = bounded, None
+        self.trusts_clock &= self.may_trust_clock()
         self.begun_at_s, self.begun_at_ms = self.present.clock.now, self.present.clock.wall_ms
 
     @property
@@ -75,7 +86,8 @@ class Judge:
     # Plans.
 
     def views(self, start: dict, end: dict, enumerator: Enumerator) -> dict[str, View]:
-        if self.is_bounded and self.targets is None:
+        is_first = self.is_bounded and self.targets is None
+        if is_first:
             self.targets = {s: extent.end for s, extent in enumerator.first_said.items()}
         views, now_ms, self.said_away = {}, enumerator.said_at_ms, {*enumerator.said_away}
         for split, extent in enumerator.said.items():
@@ -93,6 +105,8 @@ class Judge:
             views[split] = View(
                 log, extent.begin, first, max(last, stood), extent.settled, readable, times, is_finished
             )
+        if is_first:
+            self.busy = {s for s, v in views.items() if v.position < v.last}
         return views
 
     def plan(self, start: dict, end: dict, enumerator: Enumerator, report: dict) -> list[Row]:
@@ -160,7 +174,9 @@ class Judge:
 
     def hears(self, other: Judge, start: dict) -> bool:
         """Return whether this query must take another one into account."""
-        now_s, lease_ms = self.present.clock.now, LEASE_S * 1000
+        note, now_s, lease_ms = self.notes.get(other.id), self.present.clock.now, LEASE_S * 1000
+        if note is None or json.loads(note)["run"] != other.run:
+            return False  # a copy of its checkpoint goes on under its name, until it runs again
         if now_s - other.renewed_at_s <= LEASE_S:
             return True
         peer = start.get("group", {}).get("peers", {}).get(other.id)
@@ -305,10 +321,9 @@ class Judge:
             v = views[split]
             assert v.settled, f"{split} is idle with an open transaction"
             assert v.position >= v.end, f"{split} is idle with unread records"
+            assert split not in self.busy or not self.is_bounded, f"{split} is idle in a bounded run that read it"
             since_s = max(enumerator.said_grown[split], self.read_at_s.get(split, 0.0))
-            # The timers of bounded runs go on by the wall clock, the only one that two runs share.
-            is_sure = not self.present.clock.adjusted_s
-            is_new = is_sure and (split not in start.get("idle", []) or split in end.get("starts", {}))
+            is_new = self.trusts_clock and (split not in start.get("idle", []) or split in end.get("starts", {}))
             assert not is_new or now_s - since_s >= self.present.options.idle_s - 0.002, f"{split} is idle too early"
 
     def judge_watermark(self, start: dict, end: dict, views: dict[str, View], enumerator: Enumerator) -> None:
@@ -399,10 +414,11 @@ class Judge:
             back_fill_ms = self.delay_ms()
             backlog, holding = self.promised.get(row.split, (False, False))
             if backlog:
-                self.judge_dropped(row, back_fill_ms)
+                judge_dropped(row, back_fill_ms, self.spark_ms)
             if holding:
-                self.judge_dropped(row, back_fill_ms + (options.drift_ms or 0))
+                judge_dropped(row, self.union.delay_ms(), self.union.spark_ms)
         self.spark_ms = max([self.spark_ms, *(row.at_ms for row in got if row.at_ms is not None)])
+        self.union.greatest_ms = max(self.union.greatest_ms, self.spark_ms)
 
     def delay_ms(self) -> int:
         """Return the delay of a back-fill."""
@@ -411,16 +427,11 @@ class Judge:
 
     def is_overtaken(self, row: Row) -> bool:
         """Return whether records before a row were in the future, and are no longer: the row is late by its split."""
-        options, now_ms = self.present.options, self.present.clock.wall_ms
+        options, now_ms = self.present.options, self.present.latest_ms
         log = self.present.logs[row.split]
         before = log.records[: row.position] if log.incarnation == row.incarnation else []
         times = [t for r in before if (t := counted_ms(r, options, now_ms)) is not None]
         return row.at_ms < max(times, default=NEVER) - options.disorder_ms
-
-    def judge_dropped(self, row: Row, delay_ms: int) -> None:
-        assert row.at_ms > self.spark_ms - delay_ms, (
-            f"with a delay of {delay_ms} Spark's watermark is {self.spark_ms - delay_ms} and drops {row}"
-        )
 
     def end(self, last: dict) -> None:
         """Judge that everything was delivered once, when nothing more comes."""

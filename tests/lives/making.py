@@ -10,6 +10,7 @@ from tests.lives.world import (
     Append,
     Away,
     Batches,
+    Copy,
     Crash,
     Elect,
     Meanwhile,
@@ -17,6 +18,7 @@ from tests.lives.world import (
     Pass,
     Record,
     Recreate,
+    Runs,
     Transact,
     Trim,
     Vanish,
@@ -69,12 +71,29 @@ def options_of(rng: Random) -> Options:
     )
 
 
+def hourly_options_of(rng: Random) -> Options:
+    """Return options of queries that run every hour, most of them the defaults."""
+    pick = rng.choice
+    members = pick([1, 1, 2, 2, 3])
+    return Options(
+        drift_ms=pick([600_000, 3_600_000, 3_600_000, 14_400_000]),
+        disorder_ms=pick([0, 0, 60_000]),
+        idle_s=pick([60.0, 60.0, 60.0, 5_400.0]),
+        skew_ms=3_600_000,
+        index=pick(["exact", "log", "payload"]),
+        rows=pick([None, None, None, 5]),
+        bounded=True,
+        members=members,
+        joint=members > 1 and rng.random() < 0.5,
+        discovery_s=30.0,
+    )
+
+
 class _Maker:
     """Makes the steps of one world, one after the other."""
 
-    def __init__(self, seed: int) -> None:
-        self.rng = Random(seed)
-        self.options = options_of(self.rng)
+    def __init__(self, rng: Random, options: Options) -> None:
+        self.rng, self.options = rng, options
         self.wall_ms = WALL_MS
         self.greatest: dict[str, int] = {}
         self.lags: dict[str, int | None] = {}  # of splits at the live edge
@@ -106,7 +125,7 @@ class _Maker:
 
     def new_split(self) -> Append:
         rng = self.rng
-        letter = rng.choice("ab"[: self.options.members])
+        letter = rng.choice("abc"[: self.options.members])
         split = f"{letter}{len(self.greatest)}"
         self.greatest[split] = rng.choice(BEGINS_MS)
         self.lags[split] = rng.choice([None, None, 0, 0, 5_000, 200_000, 3_000_000])
@@ -169,12 +188,73 @@ class _Maker:
         return Pass(seconds)
 
 
+class _HourlyMaker(_Maker):
+    """Makes the steps of jobs that run every hour, while producers write in bursts between the runs."""
+
+    def __init__(self, rng: Random, options: Options) -> None:
+        super().__init__(rng, options)
+        self.wants_odd = rng.random() < 0.2
+        self.jobs = 1 if options.joint else options.members
+        self.rarely_writes = rng.random() < 0.5
+
+    def new_split(self) -> Append:
+        """Make a split with an hour of history, which trails behind the present by as much as always."""
+        rng = self.rng
+        split = f"{rng.choice('abc'[: self.options.members])}{len(self.greatest)}"
+        self.lags[split] = rng.choice([0, 0, 300_000, 10_800_000, 43_200_000])
+        self.greatest[split] = self.wall_ms - self.lags[split] - 3_600_000
+        return Append(split, self.burst(split))
+
+    def burst(self, split: str) -> tuple[Record, ...]:
+        """Return the records of the time since the last burst, up to the present less the split's lag."""
+        if self.wants_odd and self.rng.random() < 0.5:
+            return self.records(split, 6)
+        count, begin_ms = self.rng.randint(1, 8), self.greatest[split]
+        step_ms = max(0, self.wall_ms - self.lags[split] - begin_ms) // count
+        self.greatest[split] = begin_ms + count * step_ms
+        back_ms = self.options.disorder_ms
+        times = [begin_ms + number * step_ms for number in range(1, count + 1)]
+        return tuple(Record(max(0, at_ms - self.rng.choice([0, 0, back_ms]))) for at_ms in times)
+
+    def hour(self) -> list[object]:
+        """Return the steps of an hour: time passes, producers write, time passes, the jobs run."""
+        rng, steps = self.rng, []
+        gap_s = rng.choice([600.0, 3_600.0, 3_600.0, 3_600.0, 43_200.0])
+        steps.append(self.passed(gap_s - 120))
+        if rng.random() < 0.08 and len(self.greatest) < MOST_SPLITS:
+            steps.append(self.new_split())
+        quiet = 0.3 if self.rarely_writes else 0.03
+        steps += [Append(s, self.burst(s)) for s in sorted(self.greatest) if rng.random() > quiet]
+        jump_s = rng.choice([7_200.0, -7_200.0]) if rng.random() < 0.1 else 0.0
+        steps.append(self.passed(120.0)._replace(wall_s=jump_s))
+        if rng.random() < 0.05 and self.jobs < 4:
+            steps.append(Copy(rng.randrange(self.jobs)))
+            self.jobs += 1
+        killed = (rng.choice([0, 1, 2]), rng.choice(["plan", "log", "read", "commit"])) if rng.random() < 0.1 else None
+        jobs = tuple(rng.sample(range(self.jobs), self.jobs))
+        steps.append(Runs(jobs, at_once=rng.random() < 0.5, killed=killed))
+        if jump_s:
+            steps.append(Pass(0.0, -jump_s))
+        return steps
+
+
 def make(seed: int) -> World:
     """Make up a world; the same seed makes the same one."""
-    maker = _Maker(seed)
+    rng = Random(seed)
+    if rng.random() < 0.4:
+        return _hourly(seed, rng)
+    maker = _Maker(rng, options_of(rng))
     steps: list[object] = [maker.new_split() for _ in range(maker.rng.randint(1, 4))]
     for _ in range(maker.rng.randint(4, 30)):
         steps += maker.step()
+    return World(seed, maker.options, tuple(steps))
+
+
+def _hourly(seed: int, rng: Random) -> World:
+    maker = _HourlyMaker(rng, hourly_options_of(rng))
+    steps: list[object] = [maker.new_split() for _ in range(rng.randint(2, 5))]
+    for _ in range(rng.randint(3, 12)):
+        steps += maker.hour()
     return World(seed, maker.options, tuple(steps))
 
 

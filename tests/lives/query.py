@@ -7,10 +7,25 @@ that was logged and not committed, and only then plans.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
-from tests.lives.judge import Judge
+from tests.lives.judge import Judge, Union
 from tests.lives.source import Row, source_of
-from tests.lives.world import LEASE_S, WALL_MS, Batches, Crash, Elect, Meanwhile, Pass, Present, Recreate, Trim, World
+from tests.lives.world import (
+    LEASE_S,
+    WALL_MS,
+    Batches,
+    Copy,
+    Crash,
+    Elect,
+    Meanwhile,
+    Pass,
+    Present,
+    Recreate,
+    Runs,
+    Trim,
+    World,
+)
 from tidegate.alignment.budget import Budget
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
@@ -45,11 +60,11 @@ class Notes:
 
 
 class Query:
-    """A query with its checkpoint, started again and again."""
+    """A source of a query, with its part of the checkpoint, started again and again."""
 
     def __init__(self, present: Present, member: int, notes: Notes | None) -> None:
         self.present, self.member, self.notes = present, member, notes
-        self.judge = Judge(present, member)
+        self.judge = Judge(present, member, notes={} if notes is None else notes.stored)
         self.bounded = present.options.bounded
         self.offsets: list[str] = []
         self.commits = 0
@@ -62,6 +77,7 @@ class Query:
         self.source = source_of(self.present, self.member)
         if self.notes is not None:
             self.group = GroupFolder(self.notes, options.drift_ms, lease_s=LEASE_S, clocks=self.present.clock.clocks)
+            self.judge.run = self.group._run
         driver = Driver(1 + len(self.offsets) % 4, "lives")
         self.run = coordinator_of(self.source, driver, self.group, clocks=self.present.clock.clocks)
         self.judge.begin_run(bounded=self.bounded)
@@ -71,31 +87,28 @@ class Query:
             self.read()
             self.commit()
 
+    def copied(self) -> Query:
+        """Return another query that goes on from the same checkpoint."""
+        copy = Query(self.present, self.member, self.notes)
+        copy.judge, copy.bounded = self.judge.copied(), self.bounded
+        copy.offsets, copy.commits, copy.rows = [*self.offsets], self.commits, self.rows
+        return copy
+
     def kill(self) -> None:
+        self.run = None
+
+    def end_run(self) -> None:
+        if self.run is not None:
+            self.run.close()
         self.run = None
 
     def parsed(self, number: int) -> dict:
         return json.loads(self.offsets[number]) if 0 <= number < len(self.offsets) else dict(INITIAL_OFFSET)
 
-    def batch(self) -> bool:
-        """Run a trigger; return whether there was a batch."""
-        return all(self.do(phase) for phase in PHASES)
-
-    def do(self, phase: str) -> bool:
-        """Go on by a phase of a batch; return whether it goes on."""
-        if phase == "plan":
-            return self.plan()
-        if phase == "log":
-            self.offsets.append(self.planned)
-        elif phase == "read":
-            self.read()
-        else:
-            self.commit()
-        return True
+    def log(self) -> None:
+        self.offsets.append(self.planned)
 
     def plan(self) -> bool:
-        if self.run is None:
-            self.start()
         start = self.parsed(len(self.offsets) - 1)
         self.renew()
         end = self.run.latest_offset(start, Budget(rows=self.present.options.rows))
@@ -105,9 +118,6 @@ class Query:
         enumerator, report = self.source._opened, self.run.source_progress()
         if self.offsets and text == self.offsets[-1]:
             self.judge.rest(start, enumerator, report)
-            if self.bounded:
-                self.run.close()
-                self.run = None
             return False
         self.judge_restart(start, text)
         self.planned = text
@@ -150,32 +160,104 @@ class Query:
             self.judge.renewed_at_s = self.present.clock.now
 
 
+class Job:
+    """A query of one source, or of several, whose batches Spark makes together."""
+
+    def __init__(self, queries: Sequence[Query], union: Union) -> None:
+        self.queries, self.union = queries, union
+        union.judges = [query.judge for query in queries]
+        self.planned: list[Query] = []
+        for query in queries:
+            query.judge.union = union
+
+    def copied(self) -> Job:
+        return Job([query.copied() for query in self.queries], Union(spark_ms=self.union.spark_ms))
+
+    def start(self) -> None:
+        """Begin a run of each source that has none."""
+        for query in self.queries:
+            if query.run is None:
+                query.start()
+        self.union.end_batch()
+
+    def batch(self) -> bool:
+        """Run a trigger; return whether there was a batch."""
+        return all(self.do(phase) for phase in PHASES)
+
+    def do(self, phase: str) -> bool:
+        """Go on by a phase of a batch; return whether it goes on."""
+        if phase == "plan":
+            self.start()
+            self.planned = [query for query in self.queries if query.plan()]
+            if not self.planned and self.queries[0].bounded:
+                self.end_run()
+            return bool(self.planned)
+        for query in self.planned:
+            getattr(query, phase)()
+        if phase == "commit":
+            self.union.end_batch()
+        return True
+
+    def bound(self, *, bounded: bool) -> None:
+        """Let the next runs be AvailableNow, or not."""
+        for query in self.queries:
+            query.bounded = bounded or query.present.options.bounded
+
+    def kill(self) -> None:
+        for query in self.queries:
+            query.kill()
+
+    def end_run(self) -> None:
+        for query in self.queries:
+            query.end_run()
+
+
 class Life:
     """A world as it goes on."""
 
     def __init__(self, world: World) -> None:
-        self.world, self.present = world, Present(world.options)
+        self.world, self.present = world, Present(world.options, self.renew)
         notes = Notes() if world.options.members > 1 else None
-        self.queries = [Query(self.present, member, notes) for member in range(world.options.members)]
+        queries = [Query(self.present, member, notes) for member in range(world.options.members)]
+        self.jobs = [Job(of, Union()) for of in ([queries] if world.options.joint else [[q] for q in queries])]
+        self.introduce()
+
+    @property
+    def queries(self) -> list[Query]:
+        return [query for job in self.jobs for query in job.queries]
+
+    def introduce(self) -> None:
+        """Let each judge know the others of its group."""
         for query in self.queries:
-            query.judge.others = [other.judge for other in self.queries if other is not query]
+            is_group = query.notes is not None
+            query.judge.others = [other.judge for other in self.queries if other is not query and is_group]
+
+    def renew(self) -> None:
+        for query in self.queries:
+            query.renew()
 
     def live(self) -> None:
         for step in self.world.steps:
+            self.present.clock.sleeps = 0
             self.happen(step)
         self.end()
 
     def happen(self, step: object) -> None:
         match step:
-            case Batches(member, count):
-                self.batches(self.queries[member], count)
-            case Crash(member, after, bounded):
-                query = self.queries[member]
-                for phase in PHASES[: PHASES.index(after) + 1]:
-                    if not query.do(phase):
-                        break
-                query.kill()
-                query.bounded = bounded or self.present.options.bounded
+            case Batches(job, _) | Crash(job) | Copy(job) if job >= len(self.jobs):
+                pass  # it is a step of a copy that was left out
+            case Batches(job, count):
+                self.batches(self.jobs[job], count)
+            case Runs():
+                self.run(step)
+            case Copy(number):
+                self.jobs[number].end_run()
+                self.jobs.append(self.jobs[number].copied())
+                self.introduce()
+            case Crash(number, after, bounded):
+                job = self.jobs[number]
+                _crash(job, after)
+                job.bound(bounded=bounded)
             case Pass():
                 self.pass_by(step)
             case Recreate() | Elect() if not self.present.options.loses:
@@ -187,6 +269,21 @@ class Life:
             case _:
                 self.present.happen(step)
 
+    def run(self, step: Runs) -> None:
+        jobs = [self.jobs[number] for number in step.jobs if number < len(self.jobs)]
+        if jobs and step.killed is not None:
+            count, phase = step.killed
+            self.batches(jobs[0], count)
+            _crash(jobs[0], phase)
+        going = jobs
+        for _ in range(MOST_BATCHES):
+            if not going:
+                return
+            for job in going if step.at_once else going[:1]:
+                if not job.batch():
+                    going = [other for other in going if other is not job]
+        raise AssertionError("batches never end")
+
     def committed(self, split: str) -> int:
         """Return how many of the first records that are left everybody has committed."""
         log = self.present.logs.get(split)
@@ -195,26 +292,27 @@ class Life:
         return 0 if log is None else max(0, min(read, default=0) - log.begin)
 
     @staticmethod
-    def batches(query: Query, most: int) -> int:
+    def batches(job: Job, most: int) -> int:
         """Run triggers until there is nothing to do; return the number of batches."""
-        return next((count for count in range(most) if not query.batch()), most)
+        return next((count for count in range(most) if not job.batch()), most)
 
     def pass_by(self, step: Pass) -> None:
         """Let time pass; planners that live renew their notes meanwhile."""
-        left_s = step.seconds
+        left_s, part_s = step.seconds, LEASE_S / 4
+        if all(query.run is None for query in self.queries):
+            part_s = max(part_s, left_s)
         while left_s > 0:
-            self.present.happen(Pass(min(left_s, LEASE_S / 4)))
-            left_s -= LEASE_S / 4
-            for query in self.queries:
-                query.renew()
+            self.present.happen(Pass(min(left_s, part_s)))
+            left_s -= part_s
+            self.renew()
         self.present.happen(Pass(0.0, step.wall_s))
 
     def end(self) -> None:
         """Let nothing more come, and everything be read."""
         present, options = self.present, self.present.options
         present.settle()
-        for query in self.queries:
-            query.kill()
+        for job in self.jobs:
+            job.kill()
         greatest_ms = [r.at_ms for log in present.logs.values() for r in log.records if r.at_ms is not None]
         quiet = 0
         for round_number in range(MOST_BATCHES):
@@ -222,7 +320,8 @@ class Life:
                 # The time of every record comes.
                 ahead_s = max([0.0, *((at_ms - present.clock.wall_ms) / 1000 for at_ms in greatest_ms)])
                 self.pass_by(Pass(0.0, ahead_s))
-            batches = [self.batches(query, MOST_BATCHES) for query in self.queries]
+            present.clock.sleeps = 0
+            batches = [self.batches(job, MOST_BATCHES) for job in self.jobs]
             self.pass_by(Pass(max(options.idle_s, LEASE_S) / 4 + 1))
             quiet = 0 if any(batches) else quiet + 1
             if quiet > 10 and round_number > 12:
@@ -231,3 +330,9 @@ class Life:
             raise AssertionError("batches never end")
         for query in self.queries:
             query.judge.end(query.parsed(len(query.offsets) - 1))
+
+
+def _crash(job: Job, after: str) -> None:
+    """Begin a batch of a job, and kill it after a phase."""
+    all(job.do(phase) for phase in PHASES[: PHASES.index(after) + 1])
+    job.kill()

@@ -5,6 +5,7 @@ Event times and clocks are in ms.  The wall clock begins at ``WALL_MS``, so time
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from tests.support import clocks
 
 WALL_MS = 100_000_000
 NEVER = -(10**18)
-MOST_SLEEPS = 20_000
+MOST_SLEEPS = 20_000  # in a step
 LEASE_S = 60.0  # of members of a group
 
 
@@ -40,7 +41,8 @@ class Options(NamedTuple):
     bounded: all runs are AvailableNow.
     stop: the configured end of each split.
     watermarks: the source has a watermark.
-    members: queries in the alignment group; 1: there is none.
+    members: sources in the alignment group; 1: there is none.
+    joint: they are sources of one query; else each has a query of its own.
     """
 
     drift_ms: int | None = None
@@ -55,6 +57,7 @@ class Options(NamedTuple):
     loses: bool = False
     bounded: bool = False
     members: int = 1
+    joint: bool = False
     discovery_s: float = 0.0
     stop: int | None = None
     watermarks: bool = True
@@ -137,9 +140,9 @@ class Meanwhile(NamedTuple):
 
 
 class Batches(NamedTuple):
-    """Trigger up to a number of batches of a member."""
+    """Trigger up to a number of batches of a job: a query, of one source or of all of a group."""
 
-    member: int
+    job: int
     count: int
 
 
@@ -150,9 +153,27 @@ class Crash(NamedTuple):
     bounded: the next run is AvailableNow.
     """
 
-    member: int
+    job: int
     after: str
     bounded: bool = False
+
+
+class Runs(NamedTuple):
+    """Run jobs to their ends (AvailableNow), as people do every hour.
+
+    at_once: they make a batch each by turns; else one runs after the other.
+    killed: after so many batches, and that phase of the next one, the first of them is killed.
+    """
+
+    jobs: tuple[int, ...]
+    at_once: bool = False
+    killed: tuple[int, str] | None = None
+
+
+class Copy(NamedTuple):
+    """Copy the checkpoint of a job between two runs (blue/green): both go on."""
+
+    job: int
 
 
 class World(NamedTuple):
@@ -193,10 +214,18 @@ class Log:
 
 
 class Clock(clocks.Clock):
-    """Clocks that go on only with steps, or when someone sleeps; ``adjusted_s``: of the wall clock."""
+    """Clocks that go on only with steps, or when someone sleeps; ``adjusted_s``: of the wall clock.
+
+    renew: lets all who live renew their notes, as their threads do.
+    """
 
     begin_s = WALL_MS / 1000
     sleeps = 0
+    renewed_at = 0.0
+
+    def __init__(self, renew: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
+        self.renew = renew
 
     @property
     def wall_ms(self) -> int:
@@ -206,6 +235,9 @@ class Clock(clocks.Clock):
         super().sleep(seconds)
         self.sleeps += 1
         assert self.sleeps < MOST_SLEEPS, "a plan waits for ever"
+        if self.now - self.renewed_at >= LEASE_S / 4:
+            self.renewed_at = self.now
+            self.renew()
 
 
 def counted_ms(record: Record, options: Options, now_ms: int) -> int | None:
@@ -219,8 +251,9 @@ def counted_ms(record: Record, options: Options, now_ms: int) -> int | None:
 class Present:
     """All splits as they are now.  Members of a group read splits of their own, by the first letter of the name."""
 
-    def __init__(self, options: Options) -> None:
-        self.options, self.clock = options, Clock()
+    def __init__(self, options: Options, renew: Callable[[], None]) -> None:
+        self.options, self.clock = options, Clock(renew)
+        self.latest_ms = WALL_MS  # that a wall clock has ever shown
         self.logs: dict[str, Log] = {}
         self.vanished: set[str] = set()
         self.meanwhile: list[Append | Trim] = []
@@ -228,7 +261,7 @@ class Present:
 
     def of(self, member: int) -> dict[str, Log]:
         """Return the splits that a member subscribes to."""
-        letter = "ab"[member]
+        letter = "abc"[member]
         return {s: log for s, log in self.logs.items() if s[0] == letter and s not in self.vanished}
 
     def happen(self, step: object) -> None:
@@ -255,7 +288,9 @@ class Present:
                 self.logs[split].is_away ^= True
             case Pass(seconds, wall_s):
                 clock.now += seconds
+                self.latest_ms = max(self.latest_ms, clock.wall_ms)
                 clock.adjusted_s += wall_s
+                self.latest_ms = max(self.latest_ms, clock.wall_ms)
             case Meanwhile(within):
                 self.meanwhile.append(within)
             case _:
