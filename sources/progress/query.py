@@ -59,7 +59,7 @@ class SourceBatch:
             begin=None if end is None else Offset.recognized(json_object(source["startOffset"])) or Offset(),
             end=end,
             input_rows=source["numInputRows"],
-            stored=source["endOffset"],
+            stored=_parsed(source["endOffset"]),
         )
 
 
@@ -232,12 +232,18 @@ def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourcePr
 
 def json_object(value: Any) -> Json:
     """Return an offset or a progress as a JSON object; an empty object for the values of other sources."""
-    if isinstance(value, str):  # as in Spark Connect
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return {}
+    value = _parsed(value)
     return value if isinstance(value, dict) else {}
+
+
+def _parsed(value: Any) -> Any:
+    """Return an offset or a progress as JSON, which Spark Connect has as a text; None: the text is not JSON."""
+    if isinstance(value, str):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return None
+    return value
 
 
 def _watermark(text: str | None) -> datetime | None:
