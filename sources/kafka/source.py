@@ -50,9 +50,11 @@ from tidegate.sources.kafka.option_types import (
     WatermarkFrom,
     archive_at,
     check_bad_records,
+    check_order,
     committed_only,
+    given_points,
+    overruled,
 )
-from tidegate.sources.kafka.starts_and_ends import check_order, given_points, overruled
 from tidegate.sources.options import lower_case, option_names
 from tidegate.sources.registry_options import registry_config
 from tidegate.sources.source import Source
