@@ -88,10 +88,10 @@ def what_is_left(cuts: Cuts, others: Cuts, starts: Positions, spans: Spans, used
         return _shrunk(others, starts, spans, 0)
     reads = any(cut.position > starts[s] for s, cut in cuts.items())
 
-    def share_of_rest(rest_cuts: Cuts) -> float:
-        return (used({**cuts, **rest_cuts}) - taken) / (1 - taken)
+    def share_of_what_is_left(left_cuts: Cuts) -> float:
+        return (used({**cuts, **left_cuts}) - taken) / (1 - taken)
 
-    return cut_by_position(others, starts, spans, share_of_rest, least=0 if reads else 1)
+    return cut_by_position(others, starts, spans, share_of_what_is_left, least=0 if reads else 1)
 
 
 def _backlog(cuts: Cuts, starts: Positions) -> dict[SplitId, int]:

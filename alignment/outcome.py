@@ -47,10 +47,10 @@ def find_outcome(
         now_ms = _complete_and_read(standing, splits, cut_ms)
     else:
         held = _held(splits, reached, limits)
-        told = reached
+        counted = reached
         if held:
-            told = {s: reached[s] for s in reached.keys() - held} | standing.latest(index, held, positions)
-        now_ms = _watermark(standing, splits, holding - held, told, cut_ms, limits.out_of_orderness_ms)
+            counted = {s: reached[s] for s in reached.keys() - held} | standing.latest(index, held, positions)
+        now_ms = _watermark(standing, splits, holding - held, counted, cut_ms, limits.out_of_orderness_ms)
         now_ms = _before_held(now_ms, [reached[s] for s in held - standing.admitted], limits.out_of_orderness_ms)
     watermark_ms = advanced(before.watermark_ms, now_ms)
     cut_bound_ms = None if cut_ms is None else advanced(before.bound_ms, cut_ms)

@@ -67,15 +67,15 @@ def assign(
     # wanted.
     passed = 0
     for whole in ranges:
-        rest = whole
-        while rest.start < rest.end:
+        left = whole
+        while left.start < left.end:
             due = len(tasks) * total // wanted - passed
-            taken = _nearest(rest, due, effort) if divisible else rest
+            taken = _nearest(left, due, effort) if divisible else left
             passed += effort(taken)
             if taken.end > taken.start:
                 tasks[-1].append(taken)
-            rest = replace(rest, start=taken.end)
-            if rest.start < rest.end or passed >= len(tasks) * total // wanted:
+            left = replace(left, start=taken.end)
+            if left.start < left.end or passed >= len(tasks) * total // wanted:
                 tasks.append([])
     if max_positions is None or not divisible:
         return [tuple(task) for task in tasks if task]
@@ -90,25 +90,25 @@ def _cut(task: Sequence[SplitRange], max_positions: int) -> Iterator[tuple[Split
     for number in range(1, pieces + 1):
         piece: list[SplitRange] = []
         while ranges and passed < number * positions // pieces:
-            rest = ranges.pop(0)
-            end = min(rest.end, rest.start + number * positions // pieces - passed)
-            piece.append(replace(rest, end=end))
-            passed += end - rest.start
-            if end < rest.end:
-                ranges.insert(0, replace(rest, start=end))
+            left = ranges.pop(0)
+            end = min(left.end, left.start + number * positions // pieces - passed)
+            piece.append(replace(left, end=end))
+            passed += end - left.start
+            if end < left.end:
+                ranges.insert(0, replace(left, start=end))
         yield tuple(piece)
 
 
-def _nearest(rest: SplitRange, due: int, effort: Callable[[SplitRange], int]) -> SplitRange:
+def _nearest(left: SplitRange, due: int, effort: Callable[[SplitRange], int]) -> SplitRange:
     """Return the beginning of a range whose effort is nearest to the one due; the whole range if its effort is less."""
 
     def up_to(end: int) -> SplitRange:
-        return replace(rest, end=end)
+        return replace(left, end=end)
 
-    if effort(rest) <= due:
-        return rest
-    ends = range(rest.start + 1, rest.end + 1)
-    reaching = rest.start + 1 + bisect_left(ends, due, key=lambda end: effort(up_to(end)))
+    if effort(left) <= due:
+        return left
+    ends = range(left.start + 1, left.end + 1)
+    reaching = left.start + 1 + bisect_left(ends, due, key=lambda end: effort(up_to(end)))
     before = up_to(reaching - 1)
     short = due - (effort(before) if before.end > before.start else 0)
     return before if short < effort(up_to(reaching)) - due else up_to(reaching)
