@@ -114,22 +114,3 @@ def test_a_worker_that_got_a_source_ends_quietly_when_java_closes_its_connection
     assert after.startswith("Traceback")
     assert after.endswith("\nZeroDivisionError: division by zero\n")
     assert after.count("Error") == 1
-
-
-DRIVER_WORKER = """
-import sys
-from importlib.machinery import ModuleSpec
-from types import ModuleType
-from tidegate.spark_private import print_nothing
-
-for name in ("some_program", "pyspark.sql.streaming.transform_with_state_driver_worker"):
-    sys.modules["__main__"] = main = ModuleType("__main__")
-    main.__spec__ = ModuleSpec(name, None)
-    print_nothing()
-    exec(f"print({name!r})", vars(main))
-"""
-
-
-def test_pyspark_s_worker_for_a_stateful_processor_prints_nothing_on_the_driver() -> None:
-    ended = subprocess.run([sys.executable, "-c", DRIVER_WORKER], capture_output=True, text=True, check=True)
-    assert ended.stdout == "some_program\n"

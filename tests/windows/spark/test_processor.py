@@ -74,7 +74,7 @@ def test_rows_of_each_window_are_those_of_the_pure_operator(name, steps):
     for batch in history(steps):
         windows, panes = pair.batch(*batch)
         assert numbers_of(windows) == sorted(panes)
-    assert {*pair.spark.missed} <= {(0,)}  # of a bucket that is new
+    assert {place for place in pair.spark.missed if place[0] != b"page"} <= {(0,)}  # a bucket is new, a page empty
     if name not in KEPT:
         assert pair.spark.stored() == 0
         assert not pair.spark.timers
@@ -151,7 +151,7 @@ def test_pyspark_s_worker_on_the_driver_prints_nothing_once_it_has_the_processor
     processor = FakeSpark(operator_of("tumbling", Aggregate(SQL))).processor
     monkeypatch.setitem(sys.modules, "__main__", driver_worker)
     monkeypatch.setattr(driver_worker, "print", print, raising=False)
-    pickle.loads(pickle.dumps(WindowProcessor(processor._wish)))  # noqa: S301 - what it pickled itself
+    pickle.loads(pickle.dumps(WindowProcessor(processor._settings)))  # noqa: S301 - what it pickled itself
     driver_worker.print("Completed execution of UDF")
     assert capsys.readouterr().out == ""
 
