@@ -153,7 +153,6 @@ PATCHES = [
     + ("max((at for of in times.values() for at in of), default=None) for",),
     ("ALIGN-25", "what is held is not found", "finds a row at None")
     + method("held(self, ranges, horizon) -> {r.split_id: None for r in ranges}"),
-    ("WHOLE-1", "paused splits are read", "it should have been paused", LOOKED_UP, "dict.fromkeys(splits)"),
     ("WHOLE-1", "a restart forgets all splits but one", "rows are not delivered", RETURN_FOUND)
     + (f"return sorted({FOUND})[: 1 if self.restored else None]", STATE, f"{STATE}; self.restored = state is not None"),
     ("STATE-7", "a split is lost on restart", "not all delivered", RETURN_FOUND)
