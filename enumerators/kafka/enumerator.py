@@ -26,8 +26,7 @@ from tidegate.errors import CheckpointError, ConnectorError, DataLossError, Posi
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient, ListedOffset
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
-from tidegate.readers.kafka.peek import FindHead, peek
-from tidegate.readers.kafka.peeked import PeekedBatches
+from tidegate.readers.kafka.peek import FindHead, PeekCache, peek
 from tidegate.readers.kafka.reader import KafkaDetails
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ class KafkaEnumerator(SplitEnumerator):
         event_times = stored.with_detected_unit(event_times or RecordTimes())
         self._detects_unit = event_times.unit_is_unknown or stored.event_time_unit is not None
         self._find_head = HeadFinder(event_times)
-        self._peeked = PeekedBatches()
+        self._peeked = PeekCache()
         self._fail_on_data_loss = fail_on_data_loss
         self._met = False
         self._found: list[TopicPartition] = []
@@ -300,11 +299,11 @@ class KafkaEnumerator(SplitEnumerator):
         starts = {r.split_id: r.start for r in ranges}
         archived, left = ({}, starts) if self._history is None else self._history.held(ranges, horizon)
         find = partial(self._find_head.first_held, horizon, ends)
-        heads = self._peek({split: at for split, at in left.items() if at < ends[split]}, find, PeekedBatches(0))
+        heads = self._peek({split: at for split, at in left.items() if at < ends[split]}, find, PeekCache(0))
         inside = {split: head for split, head in heads.items() if head is not None and head.position < ends[split]}
         return {**dict.fromkeys(ends), **archived, **inside}
 
-    def _peek(self, positions: Positions, find: FindHead, peeked: PeekedBatches) -> dict[SplitId, Head | None]:
+    def _peek(self, positions: Positions, find: FindHead, peeked: PeekCache) -> dict[SplitId, Head | None]:
         at = {TopicPartition.of(split): position for split, position in positions.items()}
         useful_bytes = self._find_head.useful_bytes
         heads = self._asked(lambda: peek(self._client, at, find, peeked, self._topics.ids, useful_bytes=useful_bytes))

@@ -15,8 +15,7 @@ from tidegate.errors import OptionError
 from tidegate.readers.kafka.client import EARLIEST, LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.group import ConsumerGroup
-from tidegate.readers.kafka.peek import peek
-from tidegate.readers.kafka.peeked import PeekedBatches
+from tidegate.readers.kafka.peek import PeekCache, peek
 
 if TYPE_CHECKING:
     from tidegate.enumerators.kafka.history import TopicHistory
@@ -172,7 +171,7 @@ class _Logs:
 
     def __init__(self, client: KafkaClient, begins: Positions) -> None:
         self._client, self._begins = client, begins
-        self._peeked = PeekedBatches()
+        self._peeked = PeekCache()
 
     def lookup(self, event_time_ms: int, positions: Positions) -> Mapping[SplitId, Head | None]:
         """Ask Kafka's index."""

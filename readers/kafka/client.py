@@ -327,7 +327,7 @@ class KafkaClient:
                 max_wait_ms,
                 partition_bytes=partition_bytes,
                 max_bytes=config.fetch_max_bytes,
-                rack="" if any(map(cluster.nearby.is_avoided, wanted)) else config.client_rack,
+                rack="" if any(map(cluster.followers.is_avoided, wanted)) else config.client_rack,
             )
 
         def read(sent: Any, frame: memoryview) -> Iterator[tuple[TopicPartition, int, Answer]]:
@@ -337,10 +337,10 @@ class KafkaClient:
                 error = NO_ERROR if error_code == OUT_OF_RANGE else error_code
                 if error_code in OTHER_TOPIC:
                     refused.add(partition.topic)
-                if error_code == OUT_OF_RANGE and cluster.nearby.avoid(partition):
+                if error_code == OUT_OF_RANGE and cluster.followers.avoid(partition):
                     error = NOT_LEADER  # a follower may lag behind; only the leader knows
                 if error == NO_ERROR and fetched.preferred_replica != NO_REPLICA:
-                    cluster.nearby.prefer(partition, fetched.preferred_replica)
+                    cluster.followers.prefer(partition, fetched.preferred_replica)
                     error = REDIRECTED
                 yield partition, error, use(partition, None if error_code else fetched)
 
@@ -351,7 +351,7 @@ class KafkaClient:
             request,
             read,
             most_together=most_together,
-            nearby=bool(config.client_rack),
+            from_followers=bool(config.client_rack),
         )
 
 

@@ -15,7 +15,7 @@ from kafka import errors as kafka_errors
 from tidegate.errors import ConnectorError, RefusedError, TransientError, UnavailableError, UnknownPartitionError
 from tidegate.kafka_private import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
-from tidegate.readers.kafka.nearby import NearbyReplicas
+from tidegate.readers.kafka.followers import PreferredReplicas
 from tidegate.readers.kafka.wire.connection import BrokerConnection
 from tidegate.readers.kafka.wire.login import decode_response
 from tidegate.readers.retry import Deadline
@@ -37,7 +37,7 @@ class KafkaCluster:
     """One connection to each broker, and the known leaders of partitions.
 
     cluster_id, topic_ids: from the brokers' last answers; empty if they have no such ids (before 0.10.1 and 2.8).
-    nearby: the replicas that serve this client better than leaders.
+    followers: the replicas that serve this client better than leaders.
     patience_s: how long a call waits for partitions without an answering leader, while the cluster answers.
     """
 
@@ -50,7 +50,7 @@ class KafkaCluster:
         self._leaders: dict[TopicPartition, str | None] = {}
         self._absences = _Absences(config.deadline_s)
         self._leaders_since = time.monotonic()
-        self.nearby = NearbyReplicas(config.metadata_max_age_s)
+        self.followers = PreferredReplicas(config.metadata_max_age_s)
         self._refusal: str | None = None
         self.cluster_id: str | None = None
         self.topic_ids: dict[str, UUID] = {}
@@ -95,11 +95,11 @@ class KafkaCluster:
             self._failed(connection.address)
 
     def leaders(
-        self, partitions: Iterable[TopicPartition], deadline: Deadline, *, nearby: bool = False
+        self, partitions: Iterable[TopicPartition], deadline: Deadline, *, from_followers: bool = False
     ) -> tuple[dict[str, list[TopicPartition]], dict[TopicPartition, ConnectorError]]:
         """Return the partitions that each broker leads, and why the others have no leader.
 
-        nearby: use the replica that a leader has named for this client, if there is one.
+        from_followers: use the replica that a leader has named for this client, if there is one.
 
         An UnknownPartitionError means that a partition is gone for good, a TransientError that it may come.
         """
@@ -115,7 +115,7 @@ class KafkaCluster:
         for partition in partitions:
             leader = self._leaders.get(partition)
             if leader is not None:
-                replica = self._nodes.get(self.nearby.of(partition)) if nearby else None
+                replica = self._nodes.get(self.followers.of(partition)) if from_followers else None
                 led.setdefault(replica or leader, []).append(partition)
             elif partition in self._leaders:
                 failures[partition] = TransientError(f"the Kafka partition {partition.split_id} has no leader")
@@ -128,7 +128,7 @@ class KafkaCluster:
         """Ask for the leaders of these partitions again before the next attempt."""
         for partition in partitions:
             self._leaders.pop(partition, None)
-            self.nearby.forget(partition)
+            self.followers.forget(partition)
 
     def metadata(self, topics: Collection[str] | None, deadline: Deadline, expected: Collection[str] = ()) -> Any:
         """Ask any broker, connected ones first; never create a topic."""
@@ -278,7 +278,7 @@ class LeaderCall(Generic[Answer]):
     read: yields each partition in a response with its error code, or REDIRECTED, and its answer.
     most_together: the maximum number of partitions in one request; a leader of more gets several requests, a few at a
         time.
-    nearby: ask the replicas that leaders have named for this client, if there are any.
+    from_followers: ask the replicas that leaders have named for this client, if there are any.
     """
 
     def __init__(
@@ -290,9 +290,9 @@ class LeaderCall(Generic[Answer]):
         read: Callable[[Any, memoryview], Iterator[tuple[TopicPartition, int, Answer]]],
         *,
         most_together: int | None = None,
-        nearby: bool = False,
+        from_followers: bool = False,
     ) -> None:
-        self._nearby, self._redirected, self._is_lost = nearby, False, False
+        self._from_followers, self._redirected, self._is_lost = from_followers, False, False
         self._cluster = cluster
         self._purpose = purpose
         self._request = request
@@ -341,7 +341,7 @@ class LeaderCall(Generic[Answer]):
     def _send(self, deadline: Deadline) -> None:
         left_out = TransientError("a broker left a partition out of its answer")
         self._failures.update(dict.fromkeys(self._waiting, left_out))
-        led, failures = self._cluster.leaders(self._waiting, deadline, nearby=self._nearby)
+        led, failures = self._cluster.leaders(self._waiting, deadline, from_followers=self._from_followers)
         for partition, failure in failures.items():
             self._fail([partition], failure)
         self._waiting -= {p for p, failure in failures.items() if isinstance(failure, UnknownPartitionError)}

@@ -2,13 +2,14 @@
 
 A response holds a few MiB, so a request asks only for as many partitions as one response has room for.  A broker sends
 nothing from a partition whose first batch exceeds the requested bytes, unless the partition comes first in its request.
-So such partitions are requested again with more bytes, and finally alone.
+Such partitions are requested again with more bytes, and finally alone.  What a peek has brought is kept for the plan.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -17,10 +18,63 @@ from tidegate.errors import PositionGoneError, TransientError
 from tidegate.readers.kafka.client import FEW_BYTES, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.fetch import FetchedPartition
-from tidegate.readers.kafka.peeked import PeekedBatches
 from tidegate.readers.kafka.records.batches import RecordBatch, corruption_named, visible_batches
 from tidegate.readers.kafka.records.first_record import first_record
 from tidegate.readers.retry import Deadline
+
+MOST_BYTES = 64 << 20
+
+
+class PeekCache:
+    """Keeps record batches, so that a search close to a record needs no further requests.
+
+    A peek asks for one record and gets some 64 KiB of them.  The log may delete them meanwhile, so forget them before
+    every plan.
+    """
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._batches: dict[TopicPartition, list[RecordBatch]] = {}  # by their offsets
+        self._nothing_from: dict[TopicPartition, int] = {}
+
+    def keep(self, partition: TopicPartition, batch: RecordBatch) -> None:
+        """Keep a copy of a visible batch: its bytes are a view, which would keep the whole response."""
+        if self._bytes + len(batch.data) > self._most_bytes:
+            return
+        batches = self._batches.setdefault(partition, [])
+        place = bisect_right(batches, batch.base_offset, key=_base_offset)
+        if place and batches[place - 1].base_offset == batch.base_offset:
+            return
+        self._bytes += len(batch.data)
+        data = batch.data.copy()
+        data.flags.writeable = False
+        batches.insert(place, replace(batch, data=data))
+
+    def at(self, partition: TopicPartition, position: int) -> RecordBatch | None:
+        """Return the batch that contains a position; None: it is not kept."""
+        batches = self._batches.get(partition, [])
+        place = bisect_right(batches, position, key=_base_offset)
+        return batches[place - 1] if place and position <= batches[place - 1].last_offset else None
+
+    def keep_nothing(self, partition: TopicPartition, position: int) -> None:
+        """Remember that a search from a position found nothing up to the end."""
+        self._nothing_from[partition] = min(position, self._nothing_from.get(partition, position))
+
+    def is_nothing(self, partition: TopicPartition, position: int) -> bool:
+        """Return whether a search from a position is known to find nothing."""
+        return position >= self._nothing_from.get(partition, position + 1)
+
+    def forget(self) -> None:
+        """Drop all."""
+        self._batches.clear()
+        self._nothing_from.clear()
+        self._bytes = 0
+
+
+def _base_offset(batch: RecordBatch) -> int:
+    return batch.base_offset
+
 
 FindHead: TypeAlias = Callable[[TopicPartition, RecordBatch, int], Head | None]
 
@@ -39,7 +93,7 @@ def peek(
     client: KafkaClient,
     positions: Mapping[TopicPartition, int],
     find: FindHead | None = None,
-    peeked: PeekedBatches | None = None,
+    peeked: PeekCache | None = None,
     topic_ids: Mapping[str, UUID | None] | None = None,
     useful_bytes: int = FEW_BYTES,
 ) -> dict[TopicPartition, Head | None]:
@@ -55,7 +109,7 @@ def peek(
     PositionGoneError if a position is not within its log, or another topic has taken its topic's place.  Raises
     DeadlineError if the broker keeps sending nothing where there may be records.
     """
-    peeked = PeekedBatches(0) if peeked is None else peeked
+    peeked = PeekCache(0) if peeked is None else peeked
     return _Peek(client, find or _first_by_timestamp, peeked, topic_ids or {}, useful_bytes).heads(positions)
 
 
@@ -69,7 +123,7 @@ class _Peek:
 
     client: KafkaClient
     find: FindHead
-    peeked: PeekedBatches
+    peeked: PeekCache
     topic_ids: Mapping[str, UUID | None]
     bytes: int
     largest: int = 0

@@ -8,7 +8,7 @@ from tests.support.kafka.lab import Lab, Record, encode
 from tidegate.alignment.splits import SplitRange
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.config import TopicPartition
-from tidegate.readers.kafka.nearby import NearbyReplicas
+from tidegate.readers.kafka.followers import PreferredReplicas
 from tidegate.readers.kafka.pool import idle_clients
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.wire.connection import BrokerConnection
@@ -73,21 +73,21 @@ def test_records_come_from_the_follower_in_the_client_s_rack(lab, asked):
 
 def test_a_follower_is_asked_until_its_time_is_over_or_it_fails():
     clock, partition = Clock(), TopicPartition("orders", 0)
-    nearby = NearbyReplicas(10, clock)
-    assert nearby.of(partition) is None
-    assert not nearby.avoid(partition)  # the leader, not the follower, did not know a position
-    assert not nearby.is_avoided(partition)
-    nearby.prefer(partition, 2)
-    assert nearby.of(partition) == 2
-    nearby.forget(partition)
-    assert nearby.of(partition) is None
-    nearby.prefer(partition, 2)
-    assert nearby.avoid(partition)
-    assert nearby.of(partition) is None
-    nearby.forget(partition)
-    assert nearby.is_avoided(partition)
+    replicas = PreferredReplicas(10, clock)
+    assert replicas.of(partition) is None
+    assert not replicas.avoid(partition)  # the leader, not the follower, did not know a position
+    assert not replicas.is_avoided(partition)
+    replicas.prefer(partition, 2)
+    assert replicas.of(partition) == 2
+    replicas.forget(partition)
+    assert replicas.of(partition) is None
+    replicas.prefer(partition, 2)
+    assert replicas.avoid(partition)
+    assert replicas.of(partition) is None
+    replicas.forget(partition)
+    assert replicas.is_avoided(partition)
     clock.now = 10
-    assert not nearby.is_avoided(partition)
-    nearby.prefer(partition, 3)
+    assert not replicas.is_avoided(partition)
+    replicas.prefer(partition, 3)
     clock.now = 20
-    assert nearby.of(partition) is None
+    assert replicas.of(partition) is None

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.readers.kafka.config import TopicPartition
-from tidegate.readers.kafka.peeked import PeekedBatches
+from tidegate.readers.kafka.peek import PeekCache
 from tidegate.readers.kafka.records.batches import RecordBatch
 
 P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -18,7 +18,7 @@ def batch(first, last, data=b"xxxx"):
 
 @given(GRID, st.integers(0, 100))
 def test_a_position_is_found_in_the_batch_that_holds_it_and_in_no_other(kept, position):
-    peeked = PeekedBatches()
+    peeked = PeekCache()
     for partition, place, length in kept:
         peeked.keep(partition, batch(10 * place, 10 * place + length - 1))
     for partition in (P, Q):
@@ -34,7 +34,7 @@ def test_a_position_is_found_in_the_batch_that_holds_it_and_in_no_other(kept, po
 
 
 def test_what_is_kept_outlives_the_response_and_is_bounded():
-    peeked = PeekedBatches(most_bytes=10)
+    peeked = PeekCache(most_bytes=10)
     response = bytearray(b"abcd")
     peeked.keep(P, RecordBatch(np.frombuffer(response, np.uint8), 0, 9, 0, None, -1, 0, 0, 1))
     response[:] = b"wxyz"
@@ -49,7 +49,7 @@ def test_what_is_kept_outlives_the_response_and_is_bounded():
 
 
 def test_from_where_there_is_nothing_is_known_until_it_is_forgotten():
-    peeked = PeekedBatches()
+    peeked = PeekCache()
     assert not peeked.is_nothing(P, 7)
     peeked.keep_nothing(P, 7)
     peeked.keep_nothing(P, 9)

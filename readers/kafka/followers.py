@@ -14,7 +14,7 @@ class _Choice(NamedTuple):
     until: float
 
 
-class NearbyReplicas:
+class PreferredReplicas:
     """Remembers for some seconds which follower a leader has named for a partition, or that it failed."""
 
     def __init__(self, lifetime_s: float, clock: Callable[[], float] = time.monotonic) -> None:
