@@ -101,7 +101,7 @@ def test_the_other_ways_to_subscribe(other):
         ),
         ({"eventTime": "header:"}, "expected the name of a header"),
         ({"eventTimeUnit": "ms"}, "eventTimeUnit is 'ms', but only a header or a JSON field has a unit of its own"),
-        ({"eventTime": "json:/at", "eventTimeUnit": "ns"}, "expected 's', 'ms', 'us' or 'iso8601'"),
+        ({"eventTime": "json:/at", "eventTimeUnit": "h"}, "expected 's', 'ms', 'us', 'ns' or 'iso8601'"),
         ({"maxFutureSkew": "-1 s"}, "the option 'maxFutureSkew' is '-1 s': expected a duration of 0 or more"),
         (
             {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"},
