@@ -167,7 +167,7 @@ class TimeIndex:
         return {s: known[s][1] for s in bounds}
 
     def last_before(self, extents: Extents) -> dict[SplitId, Head | None]:
-        """Return the last record before each end; None: there is none from the begin on.
+        """Return the last record before each end; None: no record lies between begin and end.
 
         Steps back from the end in doubling strides until a peek sees a record before the end.  Then it bisects the
         rest, since other records and holes may follow that record.

@@ -123,7 +123,7 @@ def _expect_loss_or_all(
 
 @rule("READ-30", witness=("bad records",))
 def bad_records_are_no_rows_and_are_counted_in_their_range(lab: Lab) -> None:
-    """Bad records are no rows, and are counted in their range.
+    """Bad records are left out of the rows, and counted in their range.
 
     Only the number in the progress says that records were set aside, and tasks are repeated. Every reading counts every
     bad record once, in its range, and gives all rows; a reader of without_writing() gives the same rows.

@@ -166,7 +166,7 @@ def _first_records(
 class _Logs:
     """All records of some logs by their timestamps, and before each log a record that is older than all times.
 
-    So that no request reads the beginning of a log, which may be in tiered storage.
+    This keeps requests away from the beginning of a log, which may be in tiered storage.
     """
 
     def __init__(self, client: KafkaClient, begins: Positions) -> None:
