@@ -15,7 +15,7 @@ from kafka import errors as kafka_errors
 from tidegate.errors import ConnectorError, RefusedError, TransientError, UnavailableError, UnknownPartitionError
 from tidegate.kafka_private import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
-from tidegate.readers.kafka.followers import PreferredReplicas
+from tidegate.readers.kafka.fetch import PreferredReplicas
 from tidegate.readers.kafka.wire.connection import BrokerConnection
 from tidegate.readers.kafka.wire.login import decode_response
 from tidegate.readers.retry import Deadline

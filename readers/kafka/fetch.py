@@ -2,13 +2,17 @@
 
 Versions 4 to 11 name topics by name; brokers since 0.11 speak one of them, and Kafka 4 still speaks all.  Version 13
 (Kafka 3.1) names them by id (KIP-516), so that a recreated topic answers with an error, not with its records.
+
+
+The followers that a client reads from because they are nearer than the leaders (KIP-392).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from tidegate.errors import CorruptDataError
@@ -118,3 +122,46 @@ def fetched_partitions(
                     part.high_watermark, part.last_stable_offset, aborted, records, part.preferred_read_replica
                 ),
             )
+
+
+class _Choice(NamedTuple):
+    node: int | None
+    until: float
+
+
+class PreferredReplicas:
+    """Remembers for some seconds which follower a leader has named for a partition, or that it failed."""
+
+    def __init__(self, lifetime_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lifetime_s, self._clock = lifetime_s, clock
+        self._choices: dict[TopicPartition, _Choice] = {}
+
+    def prefer(self, partition: TopicPartition, node: int) -> None:
+        """Read the partition from this follower from now on."""
+        self._choices[partition] = _Choice(node, self._clock() + self._lifetime_s)
+
+    def of(self, partition: TopicPartition) -> int | None:
+        """Return the node id of the follower; None: ask the leader."""
+        choice = self._choice(partition)
+        return None if choice is None else choice.node
+
+    def avoid(self, partition: TopicPartition) -> bool:
+        """Read the partition from its leader for a while; return whether a follower was read until now."""
+        was_follower = self.of(partition) is not None
+        if was_follower:
+            self._choices[partition] = _Choice(None, self._clock() + self._lifetime_s)
+        return was_follower
+
+    def is_avoided(self, partition: TopicPartition) -> bool:
+        """Return whether the leader must not name a follower now."""
+        choice = self._choice(partition)
+        return choice is not None and choice.node is None
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Ask the leader again, because the follower could not be asked."""
+        if self.of(partition) is not None:
+            del self._choices[partition]
+
+    def _choice(self, partition: TopicPartition) -> _Choice | None:
+        choice = self._choices.get(partition)
+        return choice if choice is not None and self._clock() < choice.until else None

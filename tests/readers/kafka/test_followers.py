@@ -8,7 +8,7 @@ from tests.support.kafka.lab import Lab, Record, encode
 from tidegate.alignment.splits import SplitRange
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.config import TopicPartition
-from tidegate.readers.kafka.followers import PreferredReplicas
+from tidegate.readers.kafka.fetch import PreferredReplicas
 from tidegate.readers.kafka.pool import idle_clients
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.wire.connection import BrokerConnection
