@@ -32,11 +32,10 @@ from tidegate.readers.bad_record_files import BadRecordFiles
 from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRows
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.bad_records import BadRecordFile, lines_of
-from tidegate.readers.kafka.client import FEW_BYTES, KafkaClient
+from tidegate.readers.kafka.client import FEW_BYTES, KafkaClient, idle_clients
 from tidegate.readers.kafka.cluster import LeaderCall
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.fetch import FetchedPartition
-from tidegate.readers.kafka.pool import idle_clients
 from tidegate.readers.kafka.records.batches import RecordBatch, corruption_named, holds_a_batch, visible_batches
 from tidegate.readers.kafka.schema import EVENT_TIME, EVENT_TIME_FAULT, MICROSECONDS, arrow_schema
 

@@ -7,9 +7,9 @@ from tests.support.clocks import Clock
 from tests.support.kafka.lab import Lab, Record, encode
 from tidegate.alignment.splits import SplitRange
 from tidegate.readers.contract import ReadTask
+from tidegate.readers.kafka.client import idle_clients
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.fetch import PreferredReplicas
-from tidegate.readers.kafka.pool import idle_clients
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.wire.connection import BrokerConnection
 from tidegate.servers import KafkaServer

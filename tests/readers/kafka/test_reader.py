@@ -19,11 +19,10 @@ from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka import client as kafka_client
-from tidegate.readers.kafka.client import KafkaClient
+from tidegate.readers.kafka.client import ClientPool, KafkaClient, idle_clients
 from tidegate.readers.kafka.cluster import KafkaCluster
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.peek import peek
-from tidegate.readers.kafka.pool import ClientPool, idle_clients
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.servers.history import write_history
 
