@@ -28,7 +28,7 @@ from tidegate.readers.archive.objects import ArchivedPart
 from tidegate.readers.kafka.client import EARLIEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.reader import KafkaDetails
-from tidegate.readers.kafka.schema import arrow_schema
+from tidegate.readers.kafka.rows import arrow_schema
 
 _LOG = logging.getLogger("tidegate.planner")
 _LISTED_FOR_S = 3600.0  # merged objects are kept for longer

@@ -22,7 +22,7 @@ from tidegate.readers.archive.parquet import ParquetArchive, write_object
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.reader import KafkaDetails
-from tidegate.readers.kafka.schema import arrow_schema
+from tidegate.readers.kafka.rows import arrow_schema
 from tidegate.readers.places.place import Place
 from tidegate.sources.kafka.source import KafkaSource
 

@@ -31,13 +31,19 @@ from tidegate.readers.arrow.numpy_arrays import are_null, int64_values, integers
 from tidegate.readers.bad_record_files import BadRecordFiles
 from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRows
 from tidegate.readers.event_time.records import RecordTimes
-from tidegate.readers.kafka.bad_records import BadRecordFile, lines_of
 from tidegate.readers.kafka.client import FEW_BYTES, KafkaClient, idle_clients
 from tidegate.readers.kafka.cluster import LeaderCall
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.fetch import FetchedPartition
 from tidegate.readers.kafka.records.batches import RecordBatch, corruption_named, holds_a_batch, visible_batches
-from tidegate.readers.kafka.schema import EVENT_TIME, EVENT_TIME_FAULT, MICROSECONDS, arrow_schema
+from tidegate.readers.kafka.rows import (
+    EVENT_TIME,
+    EVENT_TIME_FAULT,
+    MICROSECONDS,
+    BadRecordFile,
+    arrow_schema,
+    lines_of,
+)
 
 if TYPE_CHECKING:
     from tidegate.readers.archive.archive import Archive

@@ -27,11 +27,10 @@ from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.punctuated import marks_of, punctuated_by
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.event_time.units import TimeUnit
-from tidegate.readers.kafka.bad_records import BadRecordFile
 from tidegate.readers.kafka.client import EARLIEST, LATEST
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
-from tidegate.readers.kafka.schema import arrow_schema
+from tidegate.readers.kafka.rows import BadRecordFile, arrow_schema
 from tidegate.readers.places.bad_records import BadRecordFolder
 from tidegate.readers.registry.client import RegistryConfig
 from tidegate.sources.contract import check_only_origin

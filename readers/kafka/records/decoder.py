@@ -22,7 +22,7 @@ from tidegate.readers.event_time.units import LARGEST_MS
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.records.batches import RecordBatch
 from tidegate.readers.kafka.records.old_messages import TOO_LARGE_TIMESTAMP
-from tidegate.readers.kafka.schema import HEADER_LIST, MICROSECONDS, arrow_schema
+from tidegate.readers.kafka.rows import HEADER_LIST, MICROSECONDS, arrow_schema
 from tidegate.readers.plain_text import java_text
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -23,7 +23,7 @@ from tidegate.jobs.archive import run as archive_run
 from tidegate.jobs.archive.pieces import Lost, Margin, copy, merges_of, pieces_of, plan_archive, unread_since
 from tidegate.readers.archive.objects import ArchivedObject
 from tidegate.readers.archive.parquet import ParquetArchive
-from tidegate.readers.kafka.schema import arrow_schema
+from tidegate.readers.kafka.rows import arrow_schema
 from tidegate.readers.places.place import Place
 from tidegate.sources.s3.options import S3ConnectionOptions
 

@@ -10,7 +10,7 @@ from tidegate.errors import CorruptDataError, ObjectGoneError
 from tidegate.readers.archive import parquet
 from tidegate.readers.archive.objects import ArchivedObject
 from tidegate.readers.archive.parquet import ParquetArchive, write_object
-from tidegate.readers.kafka.schema import arrow_schema
+from tidegate.readers.kafka.rows import arrow_schema
 from tidegate.readers.places.place import Place
 
 SCHEMA = arrow_schema(include_headers=True)

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from tidegate.readers.kafka.schema import arrow_schema
+from tidegate.readers.kafka.rows import arrow_schema
 
 SCHEMA = arrow_schema(include_headers=True)
 
