@@ -13,8 +13,8 @@ from tidegate.readers.event_time.policy import int64_times
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.client import FEW_BYTES
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.peek import first_record
 from tidegate.readers.kafka.records.batches import RecordBatch
-from tidegate.readers.kafka.records.first_record import first_record
 
 _EVERY_POSITION = 2**63 - 1
 _MOST_BATCH_BYTES = 2 << 20

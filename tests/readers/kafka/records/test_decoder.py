@@ -19,9 +19,9 @@ from tidegate.alignment.horizon import NEVER_MS, Horizon
 from tidegate.errors import CorruptDataError
 from tidegate.readers.event_time.units import LARGEST_MS
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.peek import first_record
 from tidegate.readers.kafka.records.batches import split_batches
 from tidegate.readers.kafka.records.decoder import RecordDecoder, find_record
-from tidegate.readers.kafka.records.first_record import first_record
 
 ORDERS = TopicPartition("orders", 3)
 FOREVER = 2**63 - 1
