@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from tidegate.errors import OptionError
-from tidegate.sources.kafka.java.file import read_properties
+from tidegate.sources.kafka.java.properties import read_properties
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.options import parse_duration
 from tidegate.sources.s3.source import S3Source

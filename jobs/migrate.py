@@ -24,8 +24,8 @@ import typer
 
 from tidegate.alignment.plan import Progress
 from tidegate.enumerators.folders.contract import Folder
-from tidegate.enumerators.kafka.built_in import offset_by_topic, positions_in
-from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
+from tidegate.enumerators.kafka.offsets import offset_by_topic, positions_in
+from tidegate.enumerators.kafka.topics import KafkaSnapshot
 from tidegate.enumerators.planning.offset import BuiltInOffset, Offset, built_in_offset
 from tidegate.errors import CheckpointError, ConnectorError, OptionError
 from tidegate.jobs.spark_checkpoint import BatchLogs, SourceOffset, name_order, open_checkpoint

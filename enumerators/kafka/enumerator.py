@@ -13,14 +13,11 @@ from tidegate.alignment.budget import Cost
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import Divergence, Json, SplitEnumerator
-from tidegate.enumerators.kafka.built_in import progress_by_topic
 from tidegate.enumerators.kafka.commits import GroupCommits
 from tidegate.enumerators.kafka.heads import HeadFinder
-from tidegate.enumerators.kafka.log_ends import LogEnds
-from tidegate.enumerators.kafka.offsets import OffsetsSpec, look_up, resolve
-from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
+from tidegate.enumerators.kafka.offsets import OffsetsSpec, look_up, progress_by_topic, resolve
 from tidegate.enumerators.kafka.subscription import Subscription, find_partitions, named_topics
-from tidegate.enumerators.kafka.topics import KnownTopics, LogCut, recreated_since
+from tidegate.enumerators.kafka.topics import KafkaSnapshot, KnownTopics, LogCut, LogEnds, recreated_since
 from tidegate.enumerators.planning.run_log import first_names
 from tidegate.errors import CheckpointError, ConnectorError, DataLossError, PositionGoneError, UnknownPartitionError
 from tidegate.readers.event_time.records import RecordTimes

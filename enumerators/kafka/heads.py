@@ -11,10 +11,10 @@ from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Head, Positions
 from tidegate.readers.event_time.policy import int64_times
 from tidegate.readers.event_time.records import RecordTimes
+from tidegate.readers.kafka.batches import RecordBatch
 from tidegate.readers.kafka.client import FEW_BYTES
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.peek import first_record
-from tidegate.readers.kafka.records.batches import RecordBatch
 
 _EVERY_POSITION = 2**63 - 1
 _MOST_BATCH_BYTES = 2 << 20
@@ -99,7 +99,7 @@ class HeadFinder:
         return head
 
     def _rows(self, partition: TopicPartition, batch: RecordBatch, position: int) -> Iterator[pa.RecordBatch]:
-        from tidegate.readers.kafka.records.decoder import RecordDecoder
+        from tidegate.readers.kafka.decoder import RecordDecoder
 
         decoder = RecordDecoder(
             partition, include_headers=self.event_times.needs_headers, max_batch_bytes=_MOST_BATCH_BYTES

@@ -20,8 +20,7 @@ from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRan
 from tidegate.enumerators.archive.directory import Directory
 from tidegate.enumerators.archive.records import ArchivedRecords, directories_of
 from tidegate.enumerators.kafka.heads import HeadFinder
-from tidegate.enumerators.kafka.log_ends import LogEnds
-from tidegate.enumerators.kafka.topics import topic_id_text
+from tidegate.enumerators.kafka.topics import LogEnds, topic_id_text
 from tidegate.errors import DataLossError, ObjectGoneError, OptionError, counted
 from tidegate.readers.archive.archive import Archive
 from tidegate.readers.archive.objects import ArchivedPart

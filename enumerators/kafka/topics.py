@@ -1,7 +1,7 @@
-"""Tracks the Kafka topics of a query's positions: a topic may be recreated, and a log may be cut.
+"""Tracks the Kafka topics and logs of a query's positions: a topic may be recreated, and a log may be cut.
 
 A topic is identified by its id, not by its name (KIP-516).  A position is valid within the leader epoch under which it
-was planned: that leader's log held all before it (KIP-320).  Kept in the snapshot, small:
+was planned: that leader's log held all before it (KIP-320).  Kept in the enumerator's snapshot, small:
 
     {"orders": {"id": "3wPRAVyyQuWBJIrTXdHuzg", "epochs": [4, 4, 7]}}
 """
@@ -10,15 +10,93 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 from uuid import UUID
 
+from typing_extensions import TypedDict
+
+from tidegate.alignment.splits import Extent, SplitId
 from tidegate.enumerators.contract import Divergence
-from tidegate.enumerators.kafka.snapshot import TopicState
+from tidegate.enumerators.snapshots import Snapshot
 from tidegate.errors import CheckpointError
-from tidegate.readers.kafka.client import EARLIEST, LATEST, KafkaClient
+from tidegate.readers.event_time.records import RecordTimes
+from tidegate.readers.event_time.units import TimeUnit
+from tidegate.readers.kafka.client import EARLIEST, LATEST, KafkaClient, ListedOffset
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.peek import peek
+from tidegate.readers.kafka.watch import WatchedEnd
+
+
+class TopicState(TypedDict):
+    """What is known of a topic: its id, empty without one, and the leader epochs of its partitions in turn."""
+
+    id: str
+    epochs: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSnapshot(Snapshot):
+    """A snapshot of a Kafka enumerator.
+
+    cluster: the id of the cluster to which the offsets belong.
+    event_time_unit: the detected unit; None: none was detected, or the option ``eventTimeUnit`` names it.
+    taken_over_ms: when Spark's built-in source planned the offset, which is taken over from its checkpoint; None: it is
+        not, or the topics were compared with that time.
+    """
+
+    cluster: str | None = None
+    event_time_unit: TimeUnit | None = None
+    topics: Mapping[str, TopicState] = field(default_factory=dict)
+    taken_over_ms: int | None = None
+
+    def with_detected_unit(self, event_times: RecordTimes) -> RecordTimes:
+        """Return the event times with the unit of the snapshot, if the unit is a detected one."""
+        return event_times.with_unit(self.event_time_unit) if event_times.unit_is_unknown else event_times
+
+
+Listed: TypeAlias = Mapping[TopicPartition, ListedOffset]
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnds:
+    """One look at the logs.
+
+    answers: the beginnings, the high watermarks and the ends, as brokers listed them.
+    leader_epochs: the epoch of the last record before each end.
+    watched: the ends about whose change the brokers tell.
+    extents: settled if no transaction is open.
+    """
+
+    answers: tuple[Listed, Listed, Listed] | None = None
+    begins: Mapping[TopicPartition, int] = field(default_factory=dict)
+    high: Mapping[SplitId, int] = field(default_factory=dict)
+    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    watched: Mapping[TopicPartition, WatchedEnd] = field(default_factory=dict)
+    extents: Mapping[SplitId, Extent] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, splits: Collection[SplitId], begins: Listed, high: Listed, ends: Listed) -> LogEnds:
+        """Return the look that answers about some splits give."""
+        # Brokers answer in any order, and equal plans need the same one.
+        named = [(split, p) for split in splits if (p := TopicPartition.of(split)) in ends]
+        return cls(
+            (begins, high, ends),
+            {p: begins[p].offset for _, p in named},
+            {split: high[p].offset for split, p in named},
+            {p: ends[p].leader_epoch for _, p in named},
+            {p: WatchedEnd(ends[p].offset, high[p].offset) for _, p in named},
+            {
+                split: Extent(
+                    begins[p].offset,
+                    ends[p].offset,
+                    settled=ends[p].offset >= high[p].offset,
+                    epoch=ends[p].leader_epoch,
+                )
+                for split, p in named
+            },
+        )
+
 
 _NO_EPOCH = -1
 _CLOCK_SKEW_MS = 60_000

@@ -1,6 +1,6 @@
 """Asks a Kafka cluster for its partitions, for the positions of records, and for records.
 
-Keeps clients for the next task of a worker process: their connections for a while, their knowledge for longer.
+A worker process keeps its clients for the next task: their connections for a while, their knowledge for longer.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing_extensions import Self
 
 from tidegate.errors import BrokerTooOldError, ConnectorError, CorruptDataError, PositionGoneError
 from tidegate.kafka_private import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from tidegate.readers.kafka.batches import RecordBatch, split_batches
 from tidegate.readers.kafka.cluster import NO_ERROR, REDIRECTED, KafkaCluster, LeaderCall
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition, by_topic
 from tidegate.readers.kafka.fetch import (
@@ -28,7 +29,6 @@ from tidegate.readers.kafka.fetch import (
     fetch_request,
     fetched_partitions,
 )
-from tidegate.readers.kafka.records.batches import RecordBatch, split_batches
 from tidegate.readers.kafka.watch import Watch, WatchedEnd
 from tidegate.readers.kafka.wire.login import decode_response
 from tidegate.readers.retry import Deadline

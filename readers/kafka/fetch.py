@@ -1,10 +1,9 @@
-"""Kafka's fetch request, and its response.
+"""Kafka's fetch request and its response, and the followers that answer it.
 
 Versions 4 to 11 name topics by name; brokers since 0.11 speak one of them, and Kafka 4 still speaks all.  Version 13
 (Kafka 3.1) names them by id (KIP-516), so that a recreated topic answers with an error, not with its records.
 
-
-The followers that a client reads from because they are nearer than the leaders (KIP-392).
+A leader may name a follower that is nearer to the client (KIP-392).
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""Finds the first record to align by in a batch; planners need it for every split.
-
-Compiled loops are faster, but take a third of a second to load, and a query's first plan would wait for them.  So
-Python does the work until it has spent about as much time, which most queries never do.
-
-
-Peeks at single records of many partitions: a few requests at a time to each leader, as many as it needs.
+"""Peeks at single records of many partitions: a few requests at a time to each leader, as many as it needs.
 
 A response holds a few MiB, so a request asks only for as many partitions as one response has room for.  A broker sends
 nothing from a partition whose first batch exceeds the requested bytes, unless the partition comes first in its request.
 Such partitions are requested again with more bytes, and finally alone.  What a peek has brought is kept for the plan.
+
+Within a batch, compiled loops find a record faster, but take a third of a second to load, and a query's first plan
+would wait for them.  So Python does the work until it has spent about as much time, which most queries never do.
 """
 
 from __future__ import annotations
@@ -27,10 +24,10 @@ from tidegate.alignment.splits import Head
 from tidegate.errors import PositionGoneError, TransientError
 from tidegate.kafka_private import decode_varint
 from tidegate.readers.event_time.units import LARGEST_MS
+from tidegate.readers.kafka.batches import RecordBatch, corruption_named, visible_batches
 from tidegate.readers.kafka.client import FEW_BYTES, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.fetch import FetchedPartition
-from tidegate.readers.kafka.records.batches import RecordBatch, corruption_named, visible_batches
 from tidegate.readers.retry import Deadline
 
 EARLIEST_MS = -(2**62)
@@ -53,7 +50,7 @@ def first_record(
     if record is not None:
         return record
 
-    from tidegate.readers.kafka.records.decoder import find_record
+    from tidegate.readers.kafka.decoder import find_record
 
     return find_record(batch, records, position, lowest_ms, horizon)
 

@@ -1,6 +1,6 @@
-"""Fetches small ranges of many partitions by one request for each broker instead of one for each range.
+"""Reads exact ranges of Kafka partitions as Arrow batches, while the next fetch is under way.
 
-Reads exact ranges of Kafka partitions as Arrow batches, while the next fetch is under way.
+Small ranges of many partitions are fetched by one request for each broker.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tidegate.readers.arrow.numpy_arrays import are_null, int64_values, integers
 from tidegate.readers.bad_record_files import BadRecordFiles
 from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRows
 from tidegate.readers.event_time.records import RecordTimes
+from tidegate.readers.kafka.batches import RecordBatch, corruption_named, holds_a_batch, visible_batches
 from tidegate.readers.kafka.client import FEW_BYTES, KafkaClient, idle_clients
 from tidegate.readers.kafka.cluster import LeaderCall
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.fetch import FetchedPartition
-from tidegate.readers.kafka.records.batches import RecordBatch, corruption_named, holds_a_batch, visible_batches
 from tidegate.readers.kafka.rows import (
     EVENT_TIME,
     EVENT_TIME_FAULT,
@@ -271,7 +271,7 @@ class KafkaSplitReader(SplitReader):
         *,
         include_headers: bool,
     ) -> Iterator[pa.RecordBatch]:
-        from tidegate.readers.kafka.records.decoder import RecordDecoder
+        from tidegate.readers.kafka.decoder import RecordDecoder
 
         partition = TopicPartition.of(wanted.split_id)
         decoder = RecordDecoder(partition, include_headers=include_headers, max_batch_bytes=self._max_batch_bytes)

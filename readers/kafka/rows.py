@@ -1,7 +1,4 @@
-"""The columns of Spark's own Kafka source as an Arrow schema.
-
-The files for bad records of Kafka.
-"""
+"""The columns of Spark's own Kafka source as an Arrow schema, and bad records with them as lines of files."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from tidegate.alignment.budget import Budget
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator, KafkaTimestampEnumerator
 from tidegate.enumerators.kafka.offsets import OffsetsSpec
-from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
 from tidegate.enumerators.kafka.subscription import Assign, Subscribe, SubscribePattern, Subscription
+from tidegate.enumerators.kafka.topics import KafkaSnapshot
 from tidegate.enumerators.planning.run_log import first_names
 from tidegate.errors import OptionError
 from tidegate.readers.contract import SplitReader
@@ -34,8 +34,7 @@ from tidegate.readers.kafka.rows import BadRecordFile, arrow_schema
 from tidegate.readers.places.bad_records import BadRecordFolder
 from tidegate.readers.registry.client import RegistryConfig
 from tidegate.sources.contract import check_only_origin
-from tidegate.sources.kafka.java.file import read_properties
-from tidegate.sources.kafka.java.properties import connection_config, without_effect
+from tidegate.sources.kafka.java.properties import connection_config, read_properties, without_effect
 from tidegate.sources.kafka.java.table import NO_GROUP
 from tidegate.sources.kafka.option_types import (
     EventTimeOption,

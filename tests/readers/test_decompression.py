@@ -16,7 +16,7 @@ import pytest
 from tests.support.kafka.lab import HEADER, Record, encode, reseal
 from tidegate.errors import CorruptDataError
 from tidegate.readers.decompression import SizeLimit, decompress
-from tidegate.readers.kafka.records.batches import split_batches
+from tidegate.readers.kafka.batches import split_batches
 
 RECORDS = [Record(value=b"v" * 1000)] * 50
 
@@ -92,7 +92,7 @@ import resource, struct, sys, zlib
 import cramjam
 from tests.support.kafka.lab import HEADER, Record, encode, reseal
 from tidegate.errors import CorruptDataError
-from tidegate.readers.kafka.records.batches import split_batches
+from tidegate.readers.kafka.batches import split_batches
 
 codec = sys.argv[1]
 number = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}[codec]
@@ -127,7 +127,7 @@ import cramjam
 from pathlib import Path
 from tests.support.kafka.lab import HEADER, Record, encode, reseal
 from tidegate.errors import OutOfMemoryError
-from tidegate.readers.kafka.records.batches import corruption_named, split_batches
+from tidegate.readers.kafka.batches import corruption_named, split_batches
 
 codec, number = sys.argv[1], {"gzip": 1, "lz4": 3, "zstd": 4}[sys.argv[1]]
 

@@ -15,8 +15,8 @@ from tidegate.errors import CorruptDataError
 from tidegate.readers.event_time.assigners import JsonTimestamp, RecordTimestamp
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.records import RecordTimes
+from tidegate.readers.kafka.batches import RecordBatch, split_batches
 from tidegate.readers.kafka.config import TopicPartition
-from tidegate.readers.kafka.records.batches import RecordBatch, split_batches
 
 ORDERS = TopicPartition("orders", 3)
 NOW_MS = 1_700_000_000_000

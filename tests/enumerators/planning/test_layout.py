@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from tests.support.clocks import Clock
 from tidegate.alignment.generators.split_watermark import SplitWatermark
 from tidegate.alignment.plan import Progress
-from tidegate.enumerators.kafka.snapshot import KafkaSnapshot
+from tidegate.enumerators.kafka.topics import KafkaSnapshot
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.notes.others import NOTE_LAYOUT
 from tidegate.enumerators.planning.offset import LAYOUT, Hollow, Offset, Quiet

@@ -17,7 +17,7 @@ from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.punctuated import marks_of, punctuated_by
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.event_time.units import LARGEST_MS
-from tidegate.readers.kafka.records.batches import corruption_named
+from tidegate.readers.kafka.batches import corruption_named
 
 NOW_MS = 1_700_000_000_000
 TOMORROW_MS = NOW_MS + 86_400_000

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.readers.kafka.batches import RecordBatch
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.peek import PeekCache
-from tidegate.readers.kafka.records.batches import RecordBatch
 
 P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
 GRID = st.lists(st.tuples(st.sampled_from([P, Q]), st.integers(0, 9), st.integers(1, 10)), max_size=20)

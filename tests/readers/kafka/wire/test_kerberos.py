@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tidegate.errors import OptionError
-from tidegate.readers.kafka.wire.mechanisms import KerberosMechanism
+from tidegate.readers.kafka.wire.login import KerberosMechanism
 from tidegate.readers.kafka.wire.tokens import TokenError
 
 COMMON = {"host": "broker", "sasl_kerberos_service_name": "kafka"}

@@ -19,8 +19,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from tests.support.certificates import Authority
 from tests.support.stores import STORE_PASSWORD, key_store, keytool, trust_stores
 from tidegate.errors import OptionError
-from tidegate.readers.kafka.wire.keystores import StoreError, as_pem, read_store
-from tidegate.readers.kafka.wire.tls import tls_context
+from tidegate.readers.kafka.wire.tls import StoreError, as_pem, read_store, tls_context
 
 
 class Stores(NamedTuple):

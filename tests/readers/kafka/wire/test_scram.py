@@ -6,7 +6,7 @@ import hmac
 
 import pytest
 
-from tidegate.readers.kafka.wire.mechanisms import ScramMechanism, WeakLoginError
+from tidegate.readers.kafka.wire.login import ScramMechanism, WeakLoginError
 
 
 def mechanism(user="user", **more):

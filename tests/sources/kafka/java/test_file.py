@@ -1,7 +1,7 @@
 import pytest
 
 from tidegate import OptionError
-from tidegate.sources.kafka.java.file import read_properties
+from tidegate.sources.kafka.java.properties import read_properties
 
 FILE = r"""
 # what Kafka's own tools take

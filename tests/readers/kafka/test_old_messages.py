@@ -9,13 +9,13 @@ import pytest
 from tests.support.kafka.lab import Lab, Record, encode, rows
 from tests.support.kafka.old_messages import Message, plain, row, sealed, wrapper
 from tidegate.errors import CorruptDataError
+from tidegate.readers.kafka import batches as kafka_batches
+from tidegate.readers.kafka.batches import split_batches
 from tidegate.readers.kafka.client import KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.decoder import RecordDecoder
 from tidegate.readers.kafka.peek import peek
 from tidegate.readers.kafka.reader import KafkaDetails
-from tidegate.readers.kafka.records import batches as kafka_batches
-from tidegate.readers.kafka.records.batches import split_batches
-from tidegate.readers.kafka.records.decoder import RecordDecoder
 from tidegate.servers import KafkaServer
 
 ORDERS = TopicPartition("orders", 3)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.kafka.lab import Record, encode
 from tidegate.errors import CorruptDataError
-from tidegate.readers.kafka.records.batches import split_batches, visible_batches
+from tidegate.readers.kafka.batches import split_batches, visible_batches
 
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 RECORDS = [Record(value=b"v" * 1000)] * 50

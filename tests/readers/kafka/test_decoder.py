@@ -18,10 +18,10 @@ from tests.support.kafka.lab import HEADER, Record, encode, reseal, rows
 from tidegate.alignment.horizon import NEVER_MS, Horizon
 from tidegate.errors import CorruptDataError
 from tidegate.readers.event_time.units import LARGEST_MS
+from tidegate.readers.kafka.batches import split_batches
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.decoder import RecordDecoder, find_record
 from tidegate.readers.kafka.peek import first_record
-from tidegate.readers.kafka.records.batches import split_batches
-from tidegate.readers.kafka.records.decoder import RecordDecoder, find_record
 
 ORDERS = TopicPartition("orders", 3)
 FOREVER = 2**63 - 1
@@ -152,8 +152,8 @@ def test_the_first_record_is_what_the_loop_finds(written, position, limit_ms, st
 def test_a_look_at_a_batch_loads_no_compiler_before_looks_have_cost_as_much():
     data = encode([Record(5), Record(6), Record(7)])
     run(
-        "import sys; from tidegate.readers.kafka.records.batches import split_batches\n"
-        "from tidegate.readers.kafka.records import first_record as module\n"
+        "import sys; from tidegate.readers.kafka.batches import split_batches\n"
+        "from tidegate.readers.kafka import peek as module\n"
         f"batch = split_batches(memoryview({data!r}))[0]\n"
         "first_record = module.first_record\n"
         "assert [first_record(batch, at) for at in range(3)] == [(0, 5), (1, 6), (2, 7)]\n"
@@ -169,12 +169,12 @@ def run(code, **environment):
 
 
 def test_importing_does_not_compile():
-    run("import tidegate.readers.kafka.records.decoder as k; assert not k._fill.signatures and not k._find.signatures")
+    run("import tidegate.readers.kafka.decoder as k; assert not k._fill.signatures and not k._find.signatures")
 
 
 def test_the_decoder_works_where_nothing_can_be_cached():
     nothing = "numpy.empty(0, numpy.uint8), numpy.zeros(13, numpy.int64), 0, 0"
-    code = f"import numpy, tidegate.readers.kafka.records.decoder as k; assert not k._find({nothing})[0]"
+    code = f"import numpy, tidegate.readers.kafka.decoder as k; assert not k._find({nothing})[0]"
     run(code, NUMBA_CACHE_LOCATOR_CLASSES="UserProvidedCacheLocator", NUMBA_CACHE_DIR="")
 
 

@@ -19,9 +19,8 @@ from tidegate.alignment.splits import Head
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.numpy_arrays import integers, repeated, repeated_text
 from tidegate.readers.event_time.units import LARGEST_MS
+from tidegate.readers.kafka.batches import TOO_LARGE_TIMESTAMP, RecordBatch
 from tidegate.readers.kafka.config import TopicPartition
-from tidegate.readers.kafka.records.batches import RecordBatch
-from tidegate.readers.kafka.records.old_messages import TOO_LARGE_TIMESTAMP
 from tidegate.readers.kafka.rows import HEADER_LIST, MICROSECONDS, arrow_schema
 from tidegate.readers.plain_text import java_text
 

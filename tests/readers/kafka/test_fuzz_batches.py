@@ -17,10 +17,10 @@ from tests.support.kafka.fetch_responses import BY_ID, BY_NAME, answered, respon
 from tests.support.kafka.lab import HEADER, Record, encode, reseal, rows
 from tests.support.kafka.old_messages import Message, plain, sealed, wrapper
 from tidegate.errors import CorruptDataError
+from tidegate.readers.kafka.batches import split_batches, visible_batches
 from tidegate.readers.kafka.config import TopicPartition
+from tidegate.readers.kafka.decoder import RecordDecoder
 from tidegate.readers.kafka.peek import first_record
-from tidegate.readers.kafka.records.batches import split_batches, visible_batches
-from tidegate.readers.kafka.records.decoder import RecordDecoder
 from tidegate.servers.batches import CODECS
 
 ORDERS = TopicPartition("orders", 3)
