@@ -32,6 +32,7 @@ from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.events.server import EventServer
 from tidegate.enumerators.notes.application import application_notes
+from tidegate.enumerators.notes.bad_records import BadRecordNote
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.notes.progress import ProgressNote
 from tidegate.enumerators.planning.assigner import TaskSizes
@@ -235,6 +236,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._supplier: GeneratorSupplier | None = None
         self._events: EventServer | None = None
         self._progress_note: ProgressNote | None = None
+        self._bad_records: BadRecordNote | None = None
         self._group: GroupFolder | None = None
 
     def __reduce__(self) -> Any:
@@ -286,6 +288,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with in_one_sentence():
             before, after = (Offset.from_json(offset, self._source.connector) for offset in (start, end))
             tasks = self._coordinator().tasks_between(before, after)
+        if self._bad_records is not None:
+            self._bad_records.begin(start, end, after.bad_records)
         before_ms, after_ms = shown_watermark_ms(before), shown_watermark_ms(after)
         watermarks_ms = watermark_row_ms = {SOURCE_WATERMARK: after_ms}
         if self._add_on is not None:
@@ -352,7 +356,9 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             source = self._source.as_stream()
             self._supplier = source.watermarks.generator
             if self._supplier is not None or source.sets_bad_records_aside:
-                self._events = _listening(self._driver)
+                note = BadRecordNote(self._note().planner_id) if source.sets_bad_records_aside else None
+                self._events = _listening(self._driver, note)
+                self._bad_records = note if self._events is not None else None
             self._group = group_of(source, self._driver.application_id)
             self._planner = coordinator_of(
                 source,
@@ -383,9 +389,10 @@ def _later(time_ms: int | None, by_ms: int) -> int | None:
     return None if time_ms is None else min(time_ms + by_ms, END_OF_TIME_MS)
 
 
-def _listening(driver: Driver) -> EventServer | None:
+def _listening(driver: Driver, note: BadRecordNote | None) -> EventServer | None:
+    hear = list if note is None else note.add
     try:
-        return EventServer(driver.host, driver.bind_address)
+        return EventServer(driver.host, driver.bind_address, hear)
     except OSError as error:
         _LOG.warning(
             "no source events can be taken at %s: %s; the planner reads the rows for watermark generators itself, and "

@@ -7,6 +7,7 @@ import secrets
 import socket
 import socketserver
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Lock, Semaphore, Thread
@@ -36,14 +37,17 @@ class EventServer:
 
     host: the name or address at which executors reach this machine.
     bind: the address to listen at; None: the host's.
+    hear: is called with the events of each message, in threads, before its sender knows that they have arrived.
 
     Raises OSError if it cannot listen.
     """
 
-    def __init__(self, host: str, bind: str | None = None) -> None:
+    def __init__(
+        self, host: str, bind: str | None = None, hear: Callable[[Sequence[SourceEvent]], object] = list
+    ) -> None:
         self._events = SimpleQueue[SourceEvent]()
         self._came: list[SourceEvent] = []
-        self._server = _Server(bind or host, secrets.token_bytes(_TOKEN_BYTES), self._events)
+        self._server = _Server(bind or host, secrets.token_bytes(_TOKEN_BYTES), self._events, hear)
         self.channel = EventChannel(host, self._server.server_address[1], self._server.token)
         self._thread = Thread(target=self._server.serve_forever, name="tidegate source events", daemon=True)
         self._thread.start()
@@ -69,8 +73,14 @@ class _Server(socketserver.ThreadingTCPServer):
     block_on_close = False
     request_queue_size = 128
 
-    def __init__(self, address: str, token: bytes, events: SimpleQueue[SourceEvent]) -> None:
-        self.token, self.events = token, events
+    def __init__(
+        self,
+        address: str,
+        token: bytes,
+        events: SimpleQueue[SourceEvent],
+        hear: Callable[[Sequence[SourceEvent]], object],
+    ) -> None:
+        self.token, self.events, self.hear = token, events, hear
         self._slots, self._warnings = Semaphore(_MOST_CONNECTIONS), 0
         self._silent: dict[str, list[socket.socket]] = {}  # by address, the oldest first
         self._lock = Lock()
@@ -121,7 +131,9 @@ class _Connection(socketserver.BaseRequestHandler):
             self.request.sendall(nonce)
             read_login(token, nonce, self._receive_within(_LOGIN_S))
             self.server.heard(self.request, client)
-            for event in read_message(token, nonce, self._receive_within(_MESSAGE_S)):
+            events = read_message(token, nonce, self._receive_within(_MESSAGE_S))
+            self.server.hear(events)
+            for event in events:
                 self.server.events.put(event)
             self.request.sendall(TAKEN)
         except (OSError, EOFError, ValueError, TypeError) as error:

@@ -6,13 +6,12 @@ Spark's query listener on the driver sees it, and leaves a note.  Without a list
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 
 from tidegate.alignment.pacing import BatchSizer
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
+from tidegate.enumerators.notes.bad_records import offset_digest
 
 BATCHES = "batches"  # the folder of the notes
 _PATIENCE_S = 0.2  # a note comes some milliseconds after the batch
@@ -25,7 +24,7 @@ def batch_note(end: Json, seconds: float, query: str | None = None, dropped: int
 
     dropped: how many groups and rows the query's stateful operators have dropped as late in this run.
     """
-    return {"end": _digest(end), "seconds": seconds, "query": query, "dropped": dropped}
+    return {"end": offset_digest(end), "seconds": seconds, "query": query, "dropped": dropped}
 
 
 class BatchPace:
@@ -49,7 +48,7 @@ class BatchPace:
 
     def begin(self, end: Json, rows: int) -> None:
         """Note that a batch begins now, and its size.  Called after every plan with a new offset."""
-        digest = _digest(end)
+        digest = offset_digest(end)
         self._begun = (self._clock(), digest)
         self._rows[digest] = rows
         if len(self._rows) > _BATCHES_KNOWN:
@@ -67,7 +66,3 @@ class BatchPace:
             self._sizer.observe(self._rows[note["end"]], note["seconds"])
         elif not listened:
             self._sizer.observe(self._rows[end], self._clock() - begun)
-
-
-def _digest(offset: Json) -> str:
-    return hashlib.sha256(json.dumps(offset, sort_keys=True).encode()).hexdigest()[:16]

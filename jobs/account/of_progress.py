@@ -202,9 +202,9 @@ class _SourceTally:
             self._last = said
         if batch.end is not None:  # an offset has the bad records of all batches before its own
             self._bad_before = batch.end.bad_records if self._bad_before is None else self._bad_before
-            self._bad = batch.end.bad_records - self._bad_before
+            self._bad = (batch.end.bad_records if batch.bad_after is None else batch.bad_after) - self._bad_before
         may_be_bad = self._last is None or self._last.bad_records_total is not None
-        self._bad_bound = "at least" if may_be_bad and planned else "exact"
+        self._bad_bound = "at least" if may_be_bad and planned and batch.bad_after is None else "exact"
         return max(planned, batch.input_rows)
 
     def account(self) -> SourceAccount:

@@ -59,6 +59,7 @@ def progress_of_run(query: StreamingQuery) -> list[QueryProgress]:
     with suppress(Exception):  # a client of Spark Connect has no plan, and others may not be allowed to see it
         plan = PlanFacts.of(plan_steps(query), len(last.sources))
     first = first_batch(last.run_id) if entries[0].number else 0
+    entries[-1] = last.with_bad_records()
     return [replace(entry, plan=plan, first=first) for entry in entries]
 
 

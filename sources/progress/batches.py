@@ -56,7 +56,8 @@ def kept_batches(query_id: str) -> KeptBatches:
     for name, note in _notes(query_id).notes():
         with suppress(KeyError, TypeError, ValueError):  # a note of another version of tidegate
             plan = note and note[_PLAN]
-            batches[int(name)] = replace(QueryProgress.of(note or {}), plan=PlanFacts(**plan) if plan else None)
+            entry = QueryProgress.of(note or {}).with_bad_records()
+            batches[int(name)] = replace(entry, plan=PlanFacts(**plan) if plan else None)
     return batches
 
 

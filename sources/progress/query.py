@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.enumerators.contract import Json
+from tidegate.enumerators.notes.bad_records import bad_records_noted, offset_digest
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.source_progress import SourceProgress, parse_utc, utc_time
 from tidegate.errors import OptionError
@@ -37,6 +38,7 @@ class SourceBatch:
     begin, end: the offsets of the batch; None: the source is not tidegate's.
     input_rows: how many rows it read, by Spark's own count, which depends on the sink.
     stored: the end of the batch as the offset log of the checkpoint has it, as JSON.
+    bad_after: how many bad records the query had after the batch, if its planner has noted that.
     """
 
     progress: SourceProgress | None
@@ -45,6 +47,7 @@ class SourceBatch:
     end: Offset | None = None
     input_rows: int = 0
     stored: Any = None
+    bad_after: int | None = None
 
     @classmethod
     def from_json(cls, source: Json, committed: datetime | None = None) -> SourceBatch:
@@ -61,6 +64,12 @@ class SourceBatch:
             input_rows=source["numInputRows"],
             stored=_parsed(source["endOffset"]),
         )
+
+    def with_bad_records(self) -> SourceBatch:
+        """Return the batch with what its planner has noted on the machine of the driver."""
+        if self.progress is None or self.progress.bad_records_total is None:
+            return self
+        return replace(self, bad_after=bad_records_noted(self.progress.planner).get(offset_digest(self.stored)))
 
 
 class KeptWindows(NamedTuple):
@@ -157,6 +166,10 @@ class QueryProgress:
             sink=entry.get("sink", {}).get("description", ""),
             sources=tuple(SourceBatch.from_json(source, committed) for source in entry["sources"]),
         )
+
+    def with_bad_records(self) -> QueryProgress:
+        """Return the entry with what its planners have noted of bad records, if it is of the last batches of a run."""
+        return replace(self, sources=tuple(batch.with_bad_records() for batch in self.sources))
 
     @property
     def source(self) -> SourceBatch:

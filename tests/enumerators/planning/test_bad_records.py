@@ -1,6 +1,9 @@
 """Bad records are counted once, however often executors report them."""
 
+import pytest
+
 from tests.support.logs import Logs, coordinator, drain
+from tidegate.enumerators.notes.bad_records import BadRecordNote, bad_records_noted, offset_digest
 from tidegate.enumerators.planning.observing import BadRecordTally
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Offset
 from tidegate.readers.events.event import BAD_RECORDS, SourceEvent
@@ -62,3 +65,20 @@ def test_the_offset_holds_the_number_and_the_last_batch_counts_too():
     assert drain(restarted, first)[1]["badRecords"] == 2
     without = coordinator(logs)
     assert drain(without, second)[1]["badRecords"] == 2
+
+
+@pytest.mark.usefixtures("own_temporary_folder")
+def test_a_note_has_the_numbers_after_the_batch_that_is_read_and_the_one_before_it():
+    note, offsets = BadRecordNote("9f1c"), [{"v": at} for at in range(3)]
+
+    def noted():
+        return [bad_records_noted("9f1c").get(offset_digest(offset)) for offset in offsets]
+
+    note.begin(offsets[0], offsets[1], 5)
+    note.add([bad("a", 0, 5, 2), bad("b", 0, 5, 1)])
+    note.begin(offsets[0], offsets[1], 5)  # Spark plans it once more, for another action on the same batch
+    note.add([bad("a", 0, 5, 2)])
+    assert noted() == [5, 8, None]
+    note.begin(offsets[1], offsets[2], 8)
+    assert noted() == [None, 8, 8]
+    assert bad_records_noted("of another machine") == {}

@@ -2,10 +2,14 @@
 
 import json
 
+import tidegate
 from tests.sources.kafka.test_event_time import produce
 from tests.support.pages import blocks
-from tests.support.streams import HOUR, NOON, available_now, new_topic, parsed
+from tests.support.streams import HOUR, NOON, available_now, new_topic, parsed, running, start
 from tests.support.streams import kafka_source as source_of
+from tests.support.waiting import await_that
+from tidegate.jobs.account.account import Figure
+from tidegate.jobs.account.of_checkpoint import run_account
 
 DONE = NOON + HOUR
 BAD = [b"no json", None, b'{"at": "soon", "done": %d}' % DONE, b'{"at": -5}']
@@ -47,3 +51,17 @@ def test_a_stream_goes_on_without_its_bad_records_and_its_restart_counts_on(spar
     (block,) = (block for block in blocks("docs/options.md") if "/lake/bad-records" in block.text)
     block.with_own({"/lake/bad-records": str(folder)}).run({"spark": spark})
     assert capsys.readouterr().out.count("the record has no") == 8
+
+
+def test_an_account_knows_the_bad_records_of_the_last_batch_of_a_run_that_was_stopped(spark, kafka, tmp_path, capsys):
+    topic = new_topic(kafka, [])
+    produce(kafka, topic, 0, [(value, []) for value in (good(0), *BAD, good(1))])
+    fields = {"event_time": "json:/at", "bad_records_path": str(tmp_path / "bad"), "starting_offsets": "earliest"}
+    rows = source_of(kafka, topic, **fields).read_stream(spark)
+    with running(start(rows, tmp_path / "checkpoint", "noop", processingTime="1 hour")) as query:
+        await_that(lambda: query.lastProgress is not None)
+    account = tidegate.account(query)
+    assert (account.read, account.set_aside, account.complete) == (Figure(6), Figure(len(BAD)), True)
+    run_account(str(tmp_path / "checkpoint"), as_json=True)
+    outside = json.loads(capsys.readouterr().out)
+    assert (outside["setAside"], outside["complete"]) == (len(BAD), True)
