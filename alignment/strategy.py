@@ -32,16 +32,16 @@ class WatermarkStrategy:
 
     Immutable; start from one of the four class methods and refine with ``with_...``.
 
-    out_of_orderness: how far a record may be behind the greatest event time before it in its split without being late;
-        None: no watermark is planned.
+    out_of_orderness: how far a record may be behind the greatest event time before it in its split without being late.
+        In Python, None: no watermark is planned.
     generator: creates a watermark generator for each split.
     timestamp_assigner: where event times come from, as in the source's option event_time; None: as that option says.
     idle_timeout: how long a split must have nothing to read before it stops holding back others; with ``availableNow``,
         before the run began.
-    max_drift: how far past the slowest split's next record any split may be read; None: no bound.
-    group: align with the slowest split of all sources that name this group; None: of this source alone.
-    group_members: how many sources the group has; None: the group does not wait for sources that join later.
-    group_location: a folder that all applications of the group can reach; None: all members are in one application.
+    max_drift: how far past the slowest split's next record any split may be read.  Default: no bound.
+    group: align with the slowest split of all sources that name this group.  Default: of this source alone.
+    group_members: how many sources the group has.  Default: the group does not wait for sources that join later.
+    group_location: a folder that all applications of the group can reach.  Default: all members are in one application.
     group_lease: how long a silent member of the group holds back the others, and how long they wait for an absent one.
     """
 

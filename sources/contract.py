@@ -37,15 +37,15 @@ class StrategyOptions(BaseModel):
 
     max_drift: Duration | None = None
     out_of_orderness: Annotated[Duration | None, Field(serialization_alias="maxOutOfOrderness")] = None
-    idle_timeout: Duration | None = None
+    idle_timeout: Duration = WatermarkStrategy().idle_timeout
     group: Annotated[str | None, Field(serialization_alias="alignmentGroup")] = None
     group_members: Annotated[int | None, Field(serialization_alias="alignmentMembers")] = None
     group_location: Annotated[str | None, Field(serialization_alias="alignmentLocation")] = None
-    group_lease: Annotated[Duration | None, Field(serialization_alias="alignmentLease")] = None
+    group_lease: Annotated[Duration, Field(serialization_alias="alignmentLease")] = WatermarkStrategy().group_lease
 
 
 _WATERMARK_OPTIONS = {option: field for field, option in option_names(StrategyOptions).items()}
-_STRATEGY_FIELDS = {to_snake(option) for option in _WATERMARK_OPTIONS}
+_WATERMARK_ARGUMENTS = {to_snake(option): field for option, field in _WATERMARK_OPTIONS.items()}
 
 
 class SourceContract(BaseModel, ABC):
@@ -55,9 +55,9 @@ class SourceContract(BaseModel, ABC):
     A connector subclasses it, adds fields, and sets ``connector``.  The Spark option of a field ``max_drift`` is
     ``maxDrift``.
 
-    watermarks: disorder, idleness and alignment; as Spark options ``maxOutOfOrderness``,
-        ``idleTimeout``, ``maxDrift``, ``alignmentGroup``, ``alignmentMembers``, ``alignmentLocation``,
-        ``alignmentLease``.
+    watermarks: disorder, idleness and alignment.  In its place each part may be given by itself: as the Spark options
+        ``maxOutOfOrderness``, ``idleTimeout``, ``maxDrift``, ``alignmentGroup``, ``alignmentMembers``,
+        ``alignmentLocation`` and ``alignmentLease``, and in Python as ``max_out_of_orderness`` and so on.
     alignment: ``event-time`` cuts every batch at one event time.  ``none`` shares each batch by backlog.
     late_splits: the policy for a split that comes during the run, or wakes from idle, with records older than the
         watermark.  ``admit`` reads it at once, and its rows are late.  With ``catch-up`` the other splits wait for
@@ -132,17 +132,36 @@ class SourceContract(BaseModel, ABC):
         _ = self.alignment_folder
         return self
 
-    if not TYPE_CHECKING:  # type checkers see the constructor that pydantic derives from the fields
+    if TYPE_CHECKING:  # they see the constructor that pydantic derives from the fields
+        max_out_of_orderness: timedelta | str | None = None
+        idle_timeout: timedelta | str = timedelta(minutes=1)
+        max_drift: timedelta | str | None = None
+        alignment_group: str | None = None
+        alignment_members: int | None = None
+        alignment_location: str | None = None
+        alignment_lease: timedelta | str = timedelta(minutes=1)
+    else:
+        max_out_of_orderness = property(lambda self: self.watermarks.out_of_orderness)
+        idle_timeout = property(lambda self: self.watermarks.idle_timeout)
+        max_drift = property(lambda self: self.watermarks.max_drift)
+        alignment_group = property(lambda self: self.watermarks.group)
+        alignment_members = property(lambda self: self.watermarks.group_members)
+        alignment_location = property(lambda self: self.watermarks.group_location)
+        alignment_lease = property(lambda self: self.watermarks.group_lease)
 
         def __init__(self, **fields: Any) -> None:
             for name in fields:
-                if to_snake(name) in _STRATEGY_FIELDS:
-                    raise OptionError(f"{name!r} is a part of watermarks: see WatermarkStrategy")
                 self._refuse_foreign(name)
+            parts = {name: fields.pop(name) for name in _WATERMARK_ARGUMENTS if name in fields}
+            strategy = _strategy(parts, _WATERMARK_ARGUMENTS)
+            if strategy is not None and "watermarks" in fields:
+                raise OptionError(f"{', '.join(parts)}: watermarks is set, and would override it; give one of them")
+            if strategy is not None:
+                fields["watermarks"] = strategy
             try:
                 super().__init__(**fields)
             except ValidationError as error:
-                names = [*type(self).model_fields, *_STRATEGY_FIELDS]
+                names = [*type(self).model_fields, *_WATERMARK_ARGUMENTS]
                 raise sentence(error, {name: name for name in names}) from None
 
     @classmethod
@@ -168,9 +187,8 @@ class SourceContract(BaseModel, ABC):
         to this method.
         """
         fields: dict[str, Any] = {}
-        strategy = _strategy(
-            {name: options.pop(name.lower()) for name in _WATERMARK_OPTIONS if name.lower() in options}
-        )
+        parts = {name: options.pop(name.lower()) for name in _WATERMARK_OPTIONS if name.lower() in options}
+        strategy = _strategy(parts, _WATERMARK_OPTIONS)
         if strategy is not None:
             fields["watermarks"] = strategy
         names = {option.lower(): field for field, option in option_names(cls).items() if field != "watermarks"}
@@ -337,16 +355,18 @@ def _columns(schema: StructType) -> list[str]:
     return [f"{field.name} {field.dataType.simpleString()}" for field in schema.fields]
 
 
-def _strategy(options: Mapping[str, str]) -> WatermarkStrategy | None:
-    if not options:
+def _strategy(parts: Mapping[str, Any], names: Mapping[str, str]) -> WatermarkStrategy | None:
+    """Return the strategy with these parts; None: none is given.  ``names`` maps what users write to its fields."""
+    if not parts:
         return None
+    shown = {field: name for name, field in names.items()}
     try:
-        given = StrategyOptions.model_validate({_WATERMARK_OPTIONS[name]: value for name, value in options.items()})
+        given = StrategyOptions.model_validate({names[name]: value for name, value in parts.items()})
         return WatermarkStrategy(**given.model_dump(exclude_unset=True))
     except ValidationError as error:
-        raise sentence(error, option_names(StrategyOptions)) from None
+        raise sentence(error, shown) from None
     except StrategyError as error:
-        names = [option for option, field in _WATERMARK_OPTIONS.items() if field in error.fields]
+        of_error = [shown[field] for field in shown if field in error.fields]
         if error.must:
-            raise OptionError(f"the option {names[0]!r} is {options[names[0]]!r}, but it {error.must}") from None
-        raise OptionError(f"{error} (options {', '.join(names)})") from None
+            raise OptionError(f"the option {of_error[0]!r} is {parts[of_error[0]]!r}, but it {error.must}") from None
+        raise OptionError(f"{error} (options {', '.join(of_error)})") from None

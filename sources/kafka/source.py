@@ -109,11 +109,11 @@ class KafkaSource(Source):
         ``json:/pointer/into/value`` (RFC 6901); ``avro:`` or ``protobuf:`` with such a pointer.  In Python also any
         function from a RecordBatch with these columns to an int64 array of milliseconds.
     schema_registry_url: the registry with the schemas of Avro and Protobuf values; several are separated by commas.
-    schema_registry_user_info: ``user:password`` for the registry.
-    schema_registry_token: a bearer token for the registry, instead of a user.
-    schema_registry_ca_file: PEM file with the certificates of the trusted CAs; default: the system's.
-    schema_registry_certificate_file: PEM file with the certificate that is shown to a registry that asks.
-    schema_registry_key_file: PEM file with the key of that certificate.
+    schema_registry_basic_auth_user_info: ``user:password`` for the registry.
+    schema_registry_bearer_auth_token: a bearer token for the registry, instead of a user.
+    schema_registry_ssl_ca_location: PEM file with the certificates of the trusted CAs; default: the system's.
+    schema_registry_ssl_certificate_location: PEM file with the certificate that is shown to a registry that asks.
+    schema_registry_ssl_key_location: PEM file with the key of that certificate.
     event_time_unit: the unit of a header or field: ``s``, ``ms``, ``us``, ``ns`` or ``iso8601``.  Default: detected
         from the first value, then fixed in the checkpoint.
     watermark_from: the origin of each partition's watermark in its records: ``header:NAME``, which implies
@@ -168,19 +168,21 @@ class KafkaSource(Source):
     include_headers: bool = False
     include_event_time: bool = False
     schema_registry_url: Annotated[str | None, Field(min_length=1, serialization_alias="schema.registry.url")] = None
-    schema_registry_user_info: Annotated[
+    schema_registry_basic_auth_user_info: Annotated[
         str | None, Field(repr=False, serialization_alias="schema.registry.basic.auth.user.info")
     ] = None
-    schema_registry_token: Annotated[
+    schema_registry_bearer_auth_token: Annotated[
         str | None, Field(min_length=1, repr=False, serialization_alias="schema.registry.bearer.auth.token")
     ] = None
-    schema_registry_ca_file: Annotated[str | None, Field(serialization_alias="schema.registry.ssl.ca.location")] = None
-    schema_registry_certificate_file: Annotated[
+    schema_registry_ssl_ca_location: Annotated[
+        str | None, Field(serialization_alias="schema.registry.ssl.ca.location")
+    ] = None
+    schema_registry_ssl_certificate_location: Annotated[
         str | None, Field(serialization_alias="schema.registry.ssl.certificate.location")
     ] = None
-    schema_registry_key_file: Annotated[str | None, Field(serialization_alias="schema.registry.ssl.key.location")] = (
-        None
-    )
+    schema_registry_ssl_key_location: Annotated[
+        str | None, Field(serialization_alias="schema.registry.ssl.key.location")
+    ] = None
     commit_group_id: Annotated[str | None, Field(min_length=1)] = None
     _of_spark: tuple[str, ...] = ()  # the options without effect that were set
 

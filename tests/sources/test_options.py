@@ -295,15 +295,19 @@ GENERATED = WatermarkStrategy.for_generator(AscendingTimestampsWatermarks)
         ({"watermark_from": "protobuf:/done"}, "protobuf: needs a schema registry; set schema.registry.url"),
         ({"event_time": "avro:", "schema_registry_url": "http://r"}, "expected a pointer to a field"),
         (
-            {"schema_registry_token": "t"},
+            {"schema_registry_bearer_auth_token": "t"},
             "'schema.registry.url' is missing, and 'schema.registry.bearer.auth.token' needs",
         ),
         (
-            {"schema_registry_url": "http://r", "schema_registry_user_info": "anna"},
+            {"schema_registry_url": "http://r", "schema_registry_basic_auth_user_info": "anna"},
             "basic.auth.user.info' is malformed: expected user:password",
         ),
         (
-            {"schema_registry_url": "http://r", "schema_registry_token": "t", "schema_registry_user_info": "a:b"},
+            {
+                "schema_registry_url": "http://r",
+                "schema_registry_bearer_auth_token": "t",
+                "schema_registry_basic_auth_user_info": "a:b",
+            },
             "exclude each other; set one of them",
         ),
     ],
@@ -323,10 +327,45 @@ def test_in_python_errors_name_the_fields():
         KafkaSource(bootstrap_servers="here", subscribe=["orders"], max_drfit="1 hour")
 
 
-@pytest.mark.parametrize("field", ["max_drift", "maxDrift", "idle_timeout", "alignment_group", "max_out_of_orderness"])
-def test_in_python_what_belongs_to_the_strategy_is_said_to(field):
-    with pytest.raises(OptionError, match=f"^'{field}' is a part of watermarks: see WatermarkStrategy"):
-        KafkaSource(bootstrap_servers="here", subscribe=["orders"], **{field: None})
+PARTS = {
+    "max_drift": "1 hour",
+    "max_out_of_orderness": timedelta(seconds=5),
+    "idle_timeout": "2 minutes",
+    "alignment_group": "shop",
+    "alignment_members": 2,
+    "alignment_location": "/shared",
+    "alignment_lease": "3 minutes",
+}
+
+
+def test_in_python_each_option_has_its_own_name_in_snake_case():
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5)).with_idleness(timedelta(minutes=2))
+    group = {"group": "shop", "members": 2, "location": "/shared", "lease": timedelta(minutes=3)}
+    source = KafkaSource(bootstrap_servers="here", subscribe=["orders"], **PARTS)
+    assert source.watermarks == strategy.with_watermark_alignment(max_drift=timedelta(hours=1), **group)
+    assert source.max_drift == timedelta(hours=1)
+    for kind in (KafkaSource, S3Source):
+        names = {to_snake(option.replace(".", "_")) for option in kind.valid_options() if option != "kafka.*"}
+        assert names - {*kind.model_fields, *PARTS} <= {"kafka_bootstrap_servers"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        (
+            {"max_drift": "1 hour", "watermarks": BOUNDED},
+            "max_drift: watermarks is set, and would override it; give one of them",
+        ),
+        ({"max_drift": "an hour"}, "the option 'max_drift' is 'an hour': expected a duration"),
+        ({"max_drift": "0 s"}, "the option 'max_drift' is '0 s', but it must be at least one millisecond"),
+        ({"alignment_group": "g"}, "needs a max drift (options max_drift, alignment_group)"),
+        ({"maxDrift": "1 hour"}, "there is no option 'maxDrift'; did you mean 'max_drift'"),
+    ],
+)
+def test_in_python_a_wrong_part_of_the_strategy_is_one_sentence(fields, sentence):
+    with pytest.raises(OptionError) as raised:
+        KafkaSource(bootstrap_servers="here", subscribe=["orders"], **fields)
+    assert sentence in str(raised.value)
 
 
 def test_a_source_is_immutable_and_travels_by_pickle():
