@@ -38,7 +38,7 @@ def show_demo(rows: int, html: Path) -> None:
     html.write_text(page(result), encoding="utf-8")
     Console().print(_table(result))
     for run in result.runs:
-        typer.echo(f"{run.name}: {run.account.headline}")
+        typer.echo(f"{run.name} ({run.how}): {run.account.headline}")
     typer.echo(html.absolute())
 
 

@@ -28,8 +28,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 import tidegate
-from benchmarks.measuring.peers import BUILT_IN, TIDEGATE, built_in_jars, session
+from benchmarks.measuring.peers import BUILT_IN, TIDEGATE, session
 from benchmarks.measuring.rounds import Measured, by_turns, cpu, ratio, spread
+from tidegate.jobs.demo.built_in import built_in_jars
 from tidegate.servers import KafkaServer, write_history
 
 CODECS = ("none", "lz4", "zstd")

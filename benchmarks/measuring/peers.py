@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
 import tidegate
+from tidegate.jobs.demo.built_in import built_in_jars
 from tidegate.servers.java import find_jars
 
 TIDEGATE = "tidegate_kafka"
 BUILT_IN = "kafka"
-
-# Resolved one by one, because PySpark already has their dependencies.
-_BUILT_IN_JARS = (
-    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
-    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
-    "org.apache.kafka:kafka-clients:3.9.1",
-    "org.apache.commons:commons-pool2:2.12.0",
-)
 
 # The version of Hadoop in PySpark 4.2 and 4.3, with the dependencies in its pom.xml that reading needs.
 _S3A_JARS = (
@@ -28,26 +21,14 @@ _S3A_JARS = (
 )
 
 
-def built_in_jars() -> str:
-    """Return the jars of Spark's built-in Kafka source as ``spark.jars`` takes them.
-
-    ``SPARK_KAFKA_LIBS`` may point to a folder that holds them.
-    """
-    return ",".join(_jars(_BUILT_IN_JARS, "SPARK_KAFKA_LIBS"))
-
-
 def s3a_jars() -> str:
     """Return the jars of Hadoop's S3 file system as a class path.
 
     They have 690 MB, which Spark would copy if they were ``spark.jars``.
     ``SPARK_S3A_LIBS`` may point to a folder that holds them.
     """
-    return ":".join(_jars(_S3A_JARS, "SPARK_S3A_LIBS"))
-
-
-def _jars(coordinates: Sequence[str], override: str) -> list[str]:
-    folders = [find_jars(coordinate, override, transitive=False) for coordinate in coordinates]
-    return sorted({str(jar) for folder in folders for jar in folder.glob("*.jar")})
+    folders = [find_jars(coordinate, "SPARK_S3A_LIBS", transitive=False) for coordinate in _S3A_JARS]
+    return ":".join(sorted({str(jar) for folder in folders for jar in folder.glob("*.jar")}))
 
 
 def session(cores: int = 2, settings: Mapping[str, str] | None = None) -> SparkSession:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from html import escape
 
 from tidegate.jobs.demo.run import CountRun, Demo
 from tidegate.jobs.figures import count, share, span
@@ -23,7 +24,7 @@ COLUMNS = (
     "seconds",
 )
 
-_HOW = {
+_READS = {
     "unaligned": "Each batch takes a share of every split's backlog.",
     "aligned": "Each batch reads every split up to one event time, the bound.",
 }
@@ -68,6 +69,7 @@ def page(demo: Demo) -> str:
         footer=(
             "A windowed count with a watermark, in append mode. "
             "Rows in open windows wait for the watermark to pass. "
+            "The loss needs a limit on the rows of a batch: without one, a single batch reads all rows and loses none. "
             "Spark's drop metric counts the groups that each task dropped, not the rows in them. "
             f"Made by <code>tidegate demo --rows {best.rows_in}</code>."
         ),
@@ -92,7 +94,8 @@ def _run(demo: Demo, run: CountRun, axis: Axis) -> str:
         f"{run.name}: event time reached by each split after each batch. {lost}.",
         [f"{count(run.lost)} rows read below", "Spark's watermark: lost"],
     )
-    return figure(run.name.capitalize(), _HOW.get(run.name, ""), f"{verdict}\n{picture}")
+    reads = f"{escape(run.how)}. {_READS.get(run.name, '')}"
+    return figure(run.name.capitalize(), reads, f"{verdict}\n{picture}")
 
 
 def _keys(demo: Demo) -> list[str]:

@@ -1,4 +1,4 @@
-"""The demonstration: a windowed count over a skewed history, read in two ways, and the account of every row."""
+"""The demonstration: a windowed count over a skewed history, by Spark's own source and aligned, and each row's fate."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from tidegate.alignment.splits import SplitId
 from tidegate.alignment.strategy import WatermarkStrategy
-from tidegate.errors import OptionError
+from tidegate.errors import OptionError, ServerError
 from tidegate.jobs.account.account import Account, Figure, SourceAccount, balanced
+from tidegate.jobs.demo.built_in import as_progress, built_in_jars, built_in_release
 from tidegate.jobs.figures import count
 from tidegate.jobs.follow import follow
 from tidegate.jobs.pages.trace import Stretch
@@ -38,20 +39,23 @@ _HOURS = 24
 _LATE_HOURS = 2
 _SHARES = (10, 10, 10, 3)  # the share of the rows in each partition; the last partition is the late one
 _BATCHES_BY_BACKLOG = 16.5
-_MAX_DRIFT = timedelta(hours=1)
-_OUT_OF_ORDERNESS = timedelta(minutes=1)
+_ALIGNED = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(minutes=1)).with_watermark_alignment(
+    max_drift=timedelta(hours=1)
+)
 
 
 @dataclass(frozen=True, slots=True)
 class CountRun:
     """The account of every row of one run.
 
+    how: what read the topic, and how much in a batch.
     counted: rows in windows that were emitted.
     open: rows in windows that still wait in Spark's state for the watermark to pass.
     batches: all batches of Spark, including those that read nothing.
     """
 
     name: str
+    how: str
     rows_in: int
     counted: int
     open: int
@@ -89,16 +93,18 @@ def count_by_window(
     rows: DataFrame,
     *,
     name: str,
+    how: str,
     delay: str,
     rows_in: int,
     work: Path,
-    on_batch: Callable[[QueryProgress], None] = lambda _: None,
+    on_batch: Callable[[QueryProgress], QueryProgress] = lambda batch: batch,
 ) -> CountRun:
     """Count the rows of a Kafka stream in windows of 5 minutes, in append mode, up to its present end.
 
     rows: a DataFrame with the columns of a Kafka source, tidegate's or Spark's own.
     delay: the watermark delay, as Spark writes durations.
     work: an empty folder for the checkpoint.
+    on_batch: takes each batch when it is done, and returns it as the run keeps it.
     """
     from pyspark.sql import functions as f
 
@@ -113,15 +119,13 @@ def count_by_window(
         .trigger(availableNow=True)
     )
     begun = time.monotonic()
-    batches = []
-    for batch in follow(counts.start()):
-        batches.append(batch)
-        on_batch(batch)
+    batches = [on_batch(batch) for batch in follow(counts.start())]
     seconds = time.monotonic() - begun
     counted = spark.table("counts").agg(f.sum("count")).first()
     waiting = spark.read.format("statestore").load(str(work)).agg(f.sum("value.count")).first()
     return CountRun(
         name,
+        how,
         rows_in,
         counted=(counted and counted[0]) or 0,
         open=(waiting and waiting[0]) or 0,
@@ -154,7 +158,7 @@ def skewed_history(rows: int) -> list[NDArray[np.int64]]:
 
 
 def run_demo(rows: int, say: Callable[[str], None]) -> Demo:
-    """Start a Kafka, load it, and count its rows by window, unaligned and aligned.
+    """Start a Kafka, load it, and count its rows by window: with Spark's own source, and aligned.
 
     say: takes a short sentence about the current step.
 
@@ -176,36 +180,58 @@ def run_demo(rows: int, say: Callable[[str], None]) -> Demo:
             kafka.create_topic(_TOPIC, len(history))
             for partition, times_ms in enumerate(history):
                 write_history(kafka.bootstrap_servers, _TOPIC, partition, times_ms)
+            say("Fetching Spark's own Kafka source")
+            jars = _jars(say)
             say("Starting Spark")
+            if jars is not None:
+                settings["spark.jars"] = jars
             with spark_session("local[*]", "tidegate demo", work / "spark.log", settings) as spark:
-                unaligned, aligned = _sources(kafka.bootstrap_servers, rows)
+                aligned = _source(kafka.bootstrap_servers, watermarks=_ALIGNED).read_stream
                 # This warms up the code of both runs, so that neither pays for it.
-                rows_in = aligned.read(spark).count()
+                rows_in = _source(kafka.bootstrap_servers).read(spark).count()
 
-                def counted(name: str, source: KafkaSource, delay: str) -> CountRun:
+                def counted(name: str, how: str, frame: DataFrame, delay: str) -> CountRun:
+                    def kept(batch: QueryProgress) -> QueryProgress:
+                        batch = as_progress(batch, _TOPIC, history)
+                        say(_sentence(name, batch, rows_in))
+                        return batch
+
                     return count_by_window(
-                        spark,
-                        source.read_stream(spark),
-                        name=name,
-                        delay=delay,
-                        rows_in=rows_in,
-                        work=work / name,
-                        on_batch=lambda batch: say(_sentence(name, batch, rows_in)),
+                        spark, frame, name=name, how=how, delay=delay, rows_in=rows_in, work=work / name, on_batch=kept
                     )
 
+                limit = round(rows / _BATCHES_BY_BACKLOG)
+                how, frame = _unaligned(spark, kafka.bootstrap_servers, limit, is_built_in=jars is not None)
                 return Demo(
-                    stretches, (counted("unaligned", unaligned, "10 minutes"), counted("aligned", aligned, "1 minute"))
+                    stretches,
+                    (
+                        counted("unaligned", f"{how}, with maxOffsetsPerTrigger = {limit}", frame, "10 minutes"),
+                        counted("aligned", "tidegate_kafka, with maxDrift = 1 hour", aligned(spark), "1 minute"),
+                    ),
                 )
 
 
-def _sources(bootstrap_servers: str, rows: int) -> tuple[KafkaSource, KafkaSource]:
-    common: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "subscribe": (_TOPIC,)}
-    common["starting_offsets"] = "earliest"
-    strategy = WatermarkStrategy.for_bounded_out_of_orderness(_OUT_OF_ORDERNESS)
-    return (
-        KafkaSource(**common, alignment="none", max_offsets_per_trigger=round(rows / _BATCHES_BY_BACKLOG)),
-        KafkaSource(**common, watermarks=strategy.with_watermark_alignment(max_drift=_MAX_DRIFT)),
-    )
+def _jars(say: Callable[[str], None]) -> str | None:
+    """Return the jars of Spark's own Kafka source; None: they cannot be had."""
+    try:
+        return built_in_jars()
+    except ServerError as error:
+        say(f"Without Spark's own Kafka source, because {error}")
+        return None
+
+
+def _unaligned(spark: SparkSession, servers: str, limit: int, *, is_built_in: bool) -> tuple[str, DataFrame]:
+    """Return what reads the topic without alignment, and its rows: Spark's own source, or what stands in for it."""
+    if not is_built_in:
+        stand_in = _source(servers, alignment="none", max_offsets_per_trigger=limit)
+        return "tidegate_kafka with alignment = none, in place of Spark's own Kafka source", stand_in.read_stream(spark)
+    options = {"kafka.bootstrap.servers": servers, "subscribe": _TOPIC, "startingOffsets": "earliest"}
+    rows = spark.readStream.format("kafka").options(**options).option("maxOffsetsPerTrigger", limit)
+    return built_in_release(), rows.load()
+
+
+def _source(servers: str, **fields: Any) -> KafkaSource:
+    return KafkaSource(bootstrap_servers=servers, subscribe=(_TOPIC,), starting_offsets="earliest", **fields)
 
 
 def _sentence(name: str, batch: QueryProgress, rows: int) -> str:

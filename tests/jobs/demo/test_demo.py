@@ -1,13 +1,19 @@
 """The demonstration: its page, and the command as a person runs it, with fewer rows."""
 
+import json
 import re
 import signal
 from xml.etree import ElementTree as ET
 
+import numpy as np
+
 from tests.support.command import finish, started
 from tests.support.progresses import HOUR, NOON, progress, report, source, typed
+from tidegate import KafkaSource
+from tidegate.alignment.durations import epoch_ms
+from tidegate.jobs.demo.built_in import as_progress
 from tidegate.jobs.demo.page import COLUMNS, page, row, traced
-from tidegate.jobs.demo.run import CountRun, Demo, skewed_history
+from tidegate.jobs.demo.run import CountRun, Demo, _jars, _unaligned, skewed_history
 from tidegate.jobs.pages.canvas import hours_since
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.trace import Stretch
@@ -30,8 +36,8 @@ ALIGNED = tuple(batches((0, 1, 1, 2), (1, 2, 2, 2), (2, 4, None, None)))
 DEMO = Demo(
     HISTORY,
     (
-        CountRun("unaligned", 150, counted=70, open=20, batches=UNALIGNED, seconds=3.0),
-        CountRun("aligned", 150, counted=140, open=10, batches=ALIGNED, seconds=4.0),
+        CountRun("unaligned", "Spark's own", 150, counted=70, open=20, batches=UNALIGNED, seconds=3.0),
+        CountRun("aligned", "tidegate_kafka", 150, counted=140, open=10, batches=ALIGNED, seconds=4.0),
     ),
 )
 
@@ -69,6 +75,32 @@ def test_the_history_is_skewed_and_always_the_same():
     assert max(times[-1] for times in history) < history[0][0] + 24 * HOUR
 
 
+def test_spark_s_own_source_is_drawn_by_its_offsets():
+    said = progress(0, source(None))
+    said["sources"][0] |= {"endOffset": json.dumps({"orders": {"0": 2, "1": 1}})}
+    history = [np.array([10, 20, 30]), np.array([25])]
+    drawn = as_progress(typed(said), "orders", history).source.progress
+    assert {split: tuple(detail)[2] for split, detail in drawn.by_split.items()} == {"orders-0": 1, "orders-1": 0}
+    assert [epoch_ms(detail.next_event_time) for detail in drawn.by_split.values()] == [30, None]
+    assert drawn.rows_remaining == 1
+
+
+def test_without_the_jars_of_spark_s_own_source_a_stand_in_is_named_as_such(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPARK_KAFKA_LIBS", str(tmp_path))
+    monkeypatch.setattr(KafkaSource, "read_stream", lambda source, _: source)
+    said = []
+    assert _jars(said.append) is None
+    assert said == [
+        (
+            f"Without Spark's own Kafka source, because SPARK_KAFKA_LIBS={tmp_path} must be a folder of jars, "
+            "but it holds no spark-sql-kafka-0-10_2.13-*.jar"
+        )
+    ]
+    how, stand_in = _unaligned(None, "here:9092", 200, is_built_in=False)
+    assert how == "tidegate_kafka with alignment = none, in place of Spark's own Kafka source"
+    assert (stand_in.alignment, stand_in.max_offsets_per_trigger) == ("none", 200)
+
+
 def figures(output, name):
     """Return a line of the table as numbers: unaligned, aligned."""
     line = re.search(rf"│ {name} +" + 2 * r"│ +([\d,]+)[^│]*", output)
@@ -88,8 +120,10 @@ def test_aligned_it_loses_no_row_and_unaligned_it_does(tmp_path):
     assert [sum(run) for run in zip(counted, waiting, lost, strict=True)] == [ROWS] * 2
     assert lost[0] > ROWS / 2
     assert lost[1] == 0
-    ends = [line.partition(": ")[2] for line in output.splitlines()[-3:-1]]
-    assert ends == [f"late rows {lost[0]:,}, the rest complete", "late rows 0, complete"]
+    said = [line.partition(": ") for line in output.splitlines()[-3:-1]]
+    assert [end for *_, end in said] == [f"late rows {lost[0]:,}, the rest complete", "late rows 0, complete"]
+    assert said[0][0].startswith("unaligned (Spark's own Kafka source (")
+    assert "Without Spark's own" not in errors
     assert 0 < waiting[1] < ROWS / 100
     dropped = figures(output, "Spark's drop metric")
     assert 0 < dropped[0] < lost[0]
