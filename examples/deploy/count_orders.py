@@ -1,5 +1,7 @@
 """Counts orders by windows of 5 minutes into Parquet, for spark-submit: count_orders.py SERVERS TOPIC FOLDER.
 
+Run it every hour: each run continues where the last one ended.
+
 FOLDER: where driver and executors read and write the same files, such as s3a://bucket/orders or hdfs:///orders.
 """
 
@@ -17,7 +19,8 @@ spark = SparkSession.builder.appName("count orders").config(map=tidegate.session
 tidegate.register(spark)
 rows = spark.readStream.format("tidegate_kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
 orders = rows.option("startingOffsets", "earliest").option("maxDrift", "1 hour").load()
-counts = orders.withWatermark("timestamp", "1 minute").groupBy(window("timestamp", "5 minutes")).count()
+# The delay is maxDrift, by which a partition may trail at the end of a run, and a minute for rows out of order.
+counts = orders.withWatermark("timestamp", "61 minutes").groupBy(window("timestamp", "5 minutes")).count()
 query = (
     counts.select("window.start", "count")
     .writeStream.queryName("orders by window")
