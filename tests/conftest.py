@@ -14,9 +14,8 @@ from pyspark.sql import SparkSession
 import tidegate
 from tests.support import class_archive
 from tests.support.buckets import Bucket
-from tests.support.examples import share_of_examples, try_fewer
 from tests.support.queues import Queue, QueueServer
-from tests.support.quick_run import QuickRun
+from tests.support.quick_run import QuickRun, share_of_examples, try_fewer
 from tests.support.servers.registry_server import RegistryServer
 from tidegate.jobs.demo.built_in import built_in_jars
 from tidegate.readers.s3.config import S3ConnectionConfig

@@ -13,12 +13,12 @@ from typing import ClassVar
 from kafka import KafkaProducer
 from pyspark.sql.types import StructType
 
-from tests.support.archives import archive_topic, delete_before
 from tests.support.buckets import Bucket
+from tests.support.command import await_that, meanwhile
 from tests.support.kafka.lab import Lab as Topics
 from tests.support.kafka.lab import Record, encode
-from tests.support.objects.faulty_server import faulty
-from tests.support.waiting import await_that, meanwhile
+from tests.support.objects.endpoints import faulty
+from tests.support.streams import archive_topic, delete_before
 from tidegate import KafkaSource, S3Source
 from tidegate.conformance import Abilities, Ability, Fault, Harness, Writer
 from tidegate.readers.places.place import Place

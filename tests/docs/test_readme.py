@@ -12,10 +12,9 @@ import sys
 
 import pytest
 
-from tests.support.command import errors_in, started
+from tests.support.command import PATIENCE_S, errors_in, started
 from tests.support.pages import ROOT, blocks, cells
 from tests.support.streams import HOUR, NOON, even_times
-from tests.support.waiting import PATIENCE_S
 from tidegate.servers.server import free_ports
 
 ORDERS = 3 * 4_320 + 720  # one in 5 seconds

@@ -7,9 +7,9 @@ import pytest
 from kafka import KafkaProducer
 from pyarrow import dataset
 
+from tests.support.command import await_that
 from tests.support.pages import blocks
 from tests.support.streams import HOUR, new_topic
-from tests.support.waiting import await_that
 
 SHARED, TABLE, HOURLY, DAY, JOIN, CHANGES = (block for block in blocks("docs/recipes.md") if block.language == "python")
 BEGIN = int(datetime(2026, 11, 21, tzinfo=timezone.utc).timestamp() * 1000)

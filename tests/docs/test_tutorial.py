@@ -9,9 +9,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.support.command import await_while_running, kill, running, started
+from tests.support.command import PATIENCE_S, await_while_running, kill, running, started
 from tests.support.pages import ROOT, Block, blocks, cells
-from tests.support.waiting import PATIENCE_S
 from tidegate.cli import app
 from tidegate.servers.server import free_ports
 

@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from tests.support.waiting import await_that
+from tests.support.command import await_that
 from tidegate.enumerators.daemon_threads import DaemonThreads
 
 

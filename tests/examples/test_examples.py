@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command import PATIENCE_S, await_that
 from tests.support.pages import cells
 from tests.support.streams import HOUR, NOON, even_times, new_topic
-from tests.support.waiting import PATIENCE_S, await_that
 from tidegate.servers.server import free_ports
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

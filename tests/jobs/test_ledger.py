@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tests.jobs.checkpoints import write_log
-from tests.support.coordinators import coordinating
+from tests.support.logs import coordinating
 from tests.support.streams import HOUR, NOON
 from tidegate import S3Source, WatermarkStrategy
 from tidegate.cli_ledger import print_answer

@@ -7,8 +7,7 @@ import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.support.command import descendants
-from tests.support.waiting import PATIENCE_S, await_that
+from tests.support.command import PATIENCE_S, await_that, descendants
 
 JAVA = "SparkSubmit"  # in the command line of Spark's Java, of the script that becomes it, and of what it starts
 _SESSION = """

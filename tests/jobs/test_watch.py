@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tests.support.clocks import Clock
+from tests.support.logs import Clock
 from tests.support.progresses import HOUR, NOON, report
 from tidegate.enumerators import process_identity
 from tidegate.enumerators.folders.opening import open_folder

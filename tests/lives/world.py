@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tests.support import clocks
+from tests.support import logs as clocks
 
 WALL_MS = 100_000_000
 NEVER = -(10**18)

@@ -4,8 +4,8 @@ import ssl
 
 import pytest
 
-from tests.support.certificates import Authority
-from tests.support.servers.answering import Answering
+from tests.support.servers.stub import Answering
+from tests.support.servers.tokens import Authority
 from tidegate.readers import http
 from tidegate.readers.http import NoAnswerError, ask
 

@@ -4,7 +4,7 @@ from typing import NoReturn
 
 import pytest
 
-from tests.support.clocks import Clock
+from tests.support.logs import Clock
 from tidegate.errors import DeadlineError, TransientError
 from tidegate.readers.retry import LONGEST_PAUSE_S, Deadline
 

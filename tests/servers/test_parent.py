@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.servers.test_process import is_free, is_gone
-from tests.support.waiting import PATIENCE_S, await_that
+from tests.support.command import PATIENCE_S, await_that
 
 SERVE = """
 import sys

@@ -3,7 +3,7 @@ import subprocess
 
 import pytest
 
-from tests.support.waiting import await_that
+from tests.support.command import await_that
 from tidegate.errors import ServerError
 from tidegate.servers.process import Sandbox
 

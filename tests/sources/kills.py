@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.sources.killable import commits
+from tests.support.command import PATIENCE_S, await_that
 from tests.support.streams import HOUR, NOON, even_times, every, new_topic
-from tests.support.waiting import PATIENCE_S, await_that
 
 ROWS_AN_HOUR = 1_000
 BAD_EVERY = 7  # of the last partition's records, one has no event time

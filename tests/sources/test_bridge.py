@@ -11,8 +11,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 import tidegate
 from tests.sources.memory import SCHEMA, MemoryEnumerator, MemorySource, append
+from tests.support.command import await_that
 from tests.support.streams import running, start
-from tests.support.waiting import await_that
 from tidegate import WatermarkStrategy
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.splits import SplitRange

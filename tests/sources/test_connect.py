@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 from tests.support.buckets import Bucket
+from tests.support.command import PATIENCE_S
 from tests.support.streams import HOUR, NOON, even_times, every, new_topic
-from tests.support.waiting import PATIENCE_S
 
 
 def test_a_spark_connect_client_reads_aligned_and_sizes_its_batches_without_a_listener(kafka, s3, tmp_path):

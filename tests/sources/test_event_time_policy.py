@@ -6,7 +6,7 @@ import pytest
 from harness import OutboxHarness
 
 from tests.conformance.memory.reference import MemorySource
-from tests.support.kafka.rows import batch
+from tests.support.kafka.lab import batch
 from tidegate import KafkaSource, S3Source
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import SplitRange

@@ -27,11 +27,9 @@ from tests.sources.kills import (
     written_before_the_commit,
 )
 from tests.sources.s3 import kills as s3_kills
-from tests.support.archives import archive_topic, delete_before
 from tests.support.buckets import Bucket
-from tests.support.command import descendants, dice_of_kills
-from tests.support.streams import HOUR, MINUTE, NOON, new_topic
-from tests.support.waiting import await_that
+from tests.support.command import await_that, descendants, dice_of_kills
+from tests.support.streams import HOUR, MINUTE, NOON, archive_topic, delete_before, new_topic
 from tests.windows.spark.driver import BUCKETS, GAP, LATENESS
 from tests.windows.spark.replay import replayed
 from tidegate.readers.places.place import Place

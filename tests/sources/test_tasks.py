@@ -4,7 +4,7 @@ import pickle
 import subprocess
 import sys
 
-from tests.support.coordinators import coordinating
+from tests.support.logs import coordinating
 from tests.support.streams import HOUR, NOON, even_times, kafka_source, new_topic
 from tidegate.alignment.plan import Limits
 from tidegate.sources.tasks import SOURCE_WATERMARK, TaskPartition

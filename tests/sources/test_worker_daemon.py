@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.support.waiting import PATIENCE_S
+from tests.support.command import PATIENCE_S
 
 TASKS = 10_000
 

@@ -1,4 +1,4 @@
-"""Objects for tests of the S3 source: rows whose event times are known, laid down through boto3."""
+"""Objects of a real endpoint, laid down through boto3: rows whose event times are known, and whole objects."""
 
 import io
 import itertools
@@ -7,6 +7,8 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic.alias_generators import to_camel
+
+from tidegate.readers.objects.values import S3Object
 
 _NAMES = (f"tests-{number}" for number in itertools.count())
 
@@ -81,3 +83,28 @@ def parquet(rows, **options):
     sink = io.BytesIO()
     pq.write_table(table, sink, **options)
     return sink.getvalue()
+
+
+class OwnClient:
+    """A configuration that gives itself as the client: subclasses override requests, the real client answers others."""
+
+    deadline_s = 10
+
+    def __init__(self, client):
+        self._client = client
+
+    def client(self):
+        return self
+
+    def __getattr__(self, name):
+        return getattr(self._client, name)
+
+
+BODY = bytes(range(256)) * 40
+SECRET = "s3cret"  # noqa: S105 - no such secret exists
+
+
+def put(store, key, body=BODY):
+    store.config.client().put_object(Bucket=store.bucket, Key=key, Body=body)
+    (entry,) = store.config.client().list_objects_v2(Bucket=store.bucket, Prefix=key)["Contents"]
+    return S3Object(key, entry["Size"], entry["ETag"].strip('"'), int(entry["LastModified"].timestamp() * 1000))

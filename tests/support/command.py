@@ -1,4 +1,4 @@
-"""The command line as a process of its own, with all that it starts in one group."""
+"""Other processes: the command line with all that it starts in one group, and waiting for what they bring about."""
 
 import os
 import random
@@ -6,10 +6,43 @@ import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.support.waiting import PATIENCE_S, await_that
+PATIENCE_S = 300
+"""The maximum time of a wait in a test, however slow the machine is; only a wait that fails takes it."""
+
+_POLL_S = 0.02
+
+
+def await_that(condition, seconds=PATIENCE_S, state=lambda: None):
+    """Wait until the condition is true.
+
+    state: says in the failure how things stood when the time was over.
+    """
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, state()
+        time.sleep(_POLL_S)  # what is waited for belongs to other processes, which tell a test nothing
+
+
+@contextmanager
+def meanwhile(work):
+    """Work in a thread while the block runs.
+
+    work: is given an event that is set at the end of the block, and returns soon after.
+    """
+    over = threading.Event()
+    thread = threading.Thread(target=work, args=(over,))
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
 
 TIDEGATE = [sys.executable, "-m", "tidegate"]
 _LIKE_AN_ERROR = re.compile(r"\bERROR\b|Error\b|Exception\b|Traceback|^\s+at |Py4J|Completed execution")

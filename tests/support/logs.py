@@ -1,13 +1,15 @@
-"""A source in memory, whose time stands still unless a test moves it."""
+"""Coordinators without Spark: sources in memory, whose time stands still unless a test moves it, and real ones."""
 
+from bisect import bisect_right
+from contextlib import closing
 from datetime import timedelta
 
 import pyarrow as pa
 
-from tests.support.clocks import Clock
 from tidegate.alignment.plan import Limits
 from tidegate.alignment.splits import Extent, Head
 from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.planning.assigner import TaskSizes
 from tidegate.enumerators.planning.coordinator import SourceCoordinator
@@ -16,6 +18,48 @@ from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import PositionGoneError
 from tidegate.readers.contract import TimedBatch
+
+WALL = 1_700_000_000.0  # what the wall clock of a test begins with
+
+
+class Clock:
+    """Seconds that pass only when someone sleeps."""
+
+    begin_s = WALL
+    adjusted_s = 0.0
+
+    def __init__(self, now=0.0):
+        self.now = now
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+    def wall(self):
+        return self.begin_s + self.now + self.adjusted_s
+
+    @property
+    def clocks(self):
+        return Clocks(self, self.wall, self.sleep)
+
+
+def most_in_a_second(times_s):
+    """Return how many of some rising times lie within a second, at most; one that rounding moved is not counted."""
+    return max((bisect_right(times_s, at_s + 1 - 1e-6) - place for place, at_s in enumerate(times_s)), default=0)
+
+
+def coordinator_over(source, **settings):
+    """Return a coordinator of a new run of a source."""
+    known = CoordinatorSettings(source.watermarks, **settings)
+    return SourceCoordinator(source.connector, source.enumerator, known, cores=2)
+
+
+def coordinating(source, **settings):
+    """Return such a coordinator, which closes at the end of the block."""
+    return closing(coordinator_over(source, **settings))
+
 
 DRIFT_10 = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=10))
 

@@ -1,7 +1,10 @@
-"""A quick run: no Spark, no server, no test that is marked as slow, and few of Hypothesis's examples.
+"""Runs that try less: a quick run without a Spark or a server, and fewer of Hypothesis's examples in most runs.
 
-Whatever asks for Java gets one that only tells this process, which then leaves out the test that it runs.  So no test
-need be marked: it may ask by a fixture, in its body, or in a process that it starts.
+Whatever asks for Java in a quick run gets one that only tells this process, which then leaves out the test that it
+runs.  So no test need be marked: it may ask by a fixture, in its body, or in a process that it starts.
+
+A test says how many examples it takes to try a change of the code that it tests: ``pytest
+--hypothesis-profile=explore`` tries as many, and other ones each time.  Each run of all tests tries the first ones.
 """
 
 import os
@@ -10,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 REASON = "it starts a Spark or a server"
 JAVA = "#!/bin/sh\nkill -USR1 {process_id}\nexit 1\n"
@@ -79,3 +83,24 @@ class QuickRun:
 
 def _leave_out(**_):
     pytest.skip(REASON)
+
+
+_SETTINGS = "_hypothesis_internal_use_settings"  # there is no public name for them
+
+
+def share_of_examples(config):
+    """Return how many times fewer examples this run tries than the tests ask for."""
+    if config.getoption("--hypothesis-profile") == "explore":
+        return 1
+    return 10 if config.option.quick else 3
+
+
+def try_fewer(share, items):
+    """Let all tests try so many times fewer examples."""
+    functions = [item for item in items if isinstance(item, pytest.Function)]
+    machines = {item.cls for item in functions if item.cls is not None}
+    for tests, name in [({item.function for item in functions}, _SETTINGS), (machines, "settings")]:
+        for test in tests:
+            own = getattr(test, name, None)
+            if isinstance(own, settings):
+                setattr(test, name, settings(own, max_examples=max(1, own.max_examples // share)))

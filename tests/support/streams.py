@@ -1,4 +1,4 @@
-"""Streaming queries for tests: run to the end, seen batch by batch."""
+"""Streaming queries for tests, run to the end and seen batch by batch; and topics with an archive of older records."""
 
 import itertools
 import json
@@ -6,8 +6,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from tests.support.waiting import PATIENCE_S
+from tests.support.command import PATIENCE_S
 from tidegate import KafkaSource
+from tidegate.enumerators.archive.records import directories_of
+from tidegate.jobs.archive.pieces import copy, plan_archive
+from tidegate.readers.archive.parquet import ParquetArchive
 from tidegate.servers import write_history
 from tidegate.sources.progress.query import QueryProgress
 
@@ -143,3 +146,24 @@ def milliseconds(timestamp):
 def every(counts):
     """Return all records of partitions that hold so many, as sorted (partition, offset)."""
     return [(partition, offset) for partition, count in enumerate(counts) for offset in range(count)]
+
+
+def committed_source(kafka, topic, **fields):
+    """Return a source of all that an archive keeps."""
+    return kafka_source(kafka, topic, include_headers=True, kafka={"isolation.level": "read_committed"}, **fields)
+
+
+def archive_topic(kafka, topic, place):
+    """Archive what Kafka holds now."""
+    for piece in plan_archive(committed_source(kafka, topic, bad_event_time="ignore"), place).pieces:
+        copy(piece)
+
+
+def list_partition(place, topic, partition):
+    """Return the directory of a partition."""
+    return directories_of(ParquetArchive(place), [(topic, partition)])[topic, partition]
+
+
+def delete_before(kafka, topic, offset, partition=0):
+    """Let the retention of Kafka reach an offset."""
+    kafka.delete_before(topic, {partition: offset})

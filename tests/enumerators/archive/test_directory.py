@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.readers.archive.test_records import SCHEMA, archived, record
-from tests.support.archives import list_partition
+from tests.support.streams import list_partition
 from tidegate.alignment.splits import Head
 from tidegate.enumerators.archive.directory import Directory
 from tidegate.enumerators.archive.records import ArchivedRecords

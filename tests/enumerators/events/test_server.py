@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.support.waiting import PATIENCE_S, await_that
+from tests.support.command import PATIENCE_S, await_that
 from tidegate.enumerators.events import server as receiving
 from tidegate.enumerators.events.server import EventServer
 from tidegate.readers.events import event as sending

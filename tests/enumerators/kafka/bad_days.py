@@ -29,9 +29,9 @@ from kafka import TopicPartition as ConsumerPartition
 from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError
 
-from tests.support.coordinators import coordinating
-from tests.support.kafka.split_cluster import SplitCluster
-from tests.support.waiting import await_that
+from tests.support.command import await_that
+from tests.support.kafka.brokers import SplitCluster
+from tests.support.logs import coordinating
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.plan import Limits

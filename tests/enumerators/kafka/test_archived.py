@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from kafka import KafkaProducer
 
-from tests.support.archives import archive_topic, committed_source, delete_before
-from tests.support.coordinators import coordinating
-from tests.support.streams import append, kafka_source, new_topic
+from tests.support.logs import coordinating
+from tests.support.streams import append, archive_topic, committed_source, delete_before, kafka_source, new_topic
 from tidegate import KafkaSource
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Head, SplitRange

@@ -11,8 +11,8 @@ from kafka import TopicPartition as Partition
 from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError
 from kafka.structs import OffsetAndMetadata
 
+from tests.support.command import await_that
 from tests.support.streams import NOON, available_now, even_times, every, kafka_source, new_topic
-from tests.support.waiting import await_that
 from tidegate.enumerators.kafka import commits as commits_module
 from tidegate.enumerators.kafka.commits import GroupCommits
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator

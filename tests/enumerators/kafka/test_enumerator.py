@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from kafka import KafkaProducer
 
+from tests.support.command import await_that
 from tests.support.streams import append, new_topic
-from tests.support.waiting import await_that
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.splits import Extent, Head

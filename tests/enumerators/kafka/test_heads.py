@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.kafka.lab import Record, encode
-from tests.support.kafka.rows import batch as rows_of
+from tests.support.kafka.lab import batch as rows_of
 from tidegate.enumerators.kafka.heads import HeadFinder
 from tidegate.errors import CorruptDataError
 from tidegate.readers.event_time.assigners import JsonTimestamp, RecordTimestamp

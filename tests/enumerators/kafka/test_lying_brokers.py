@@ -5,7 +5,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from tests.support.coordinators import coordinating
+from tests.support.logs import coordinating
 from tests.support.streams import new_topic
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET

@@ -5,8 +5,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from tests.support.coordinators import coordinating
-from tests.support.logs import drain
+from tests.support.logs import coordinating, drain
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.alignment.budget import Budget
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from kafka.errors import KafkaError
 
-from tests.support.archives import archive_topic
-from tests.support.coordinators import coordinator_over
-from tests.support.waiting import PATIENCE_S, await_that
+from tests.support.command import PATIENCE_S, await_that
+from tests.support.logs import coordinator_over
+from tests.support.streams import archive_topic
 from tidegate import KafkaSource
 from tidegate.alignment.plan import Limits
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET

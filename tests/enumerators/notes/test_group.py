@@ -5,8 +5,7 @@ import threading
 import pytest
 
 from tests.enumerators.notes.group_members import LEASE_S, Member, members, rounds, strategy
-from tests.support.clocks import Clock
-from tests.support.logs import Logs, coordinator
+from tests.support.logs import Clock, Logs, coordinator
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 

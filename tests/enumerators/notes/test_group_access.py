@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.enumerators.notes.group_members import Member
-from tests.support.clocks import Clock
-from tests.support.logs import Logs
-from tests.support.waiting import await_that
+from tests.support.command import await_that
+from tests.support.logs import Clock, Logs
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.notes.application import application_notes, applications, remove_forgotten
 from tidegate.enumerators.notes.group import GroupFolder

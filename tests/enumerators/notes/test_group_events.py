@@ -7,8 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.enumerators.notes.group_members import DRIFT, LEASE_S, Member
-from tests.support.clocks import Clock
-from tests.support.logs import Logs
+from tests.support.logs import Clock, Logs
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 
 pytestmark = pytest.mark.usefixtures("own_temporary_folder")

@@ -7,8 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.enumerators.notes.group_members import LEASE_S, Member
-from tests.support.clocks import Clock
-from tests.support.logs import Logs
+from tests.support.logs import Clock, Logs
 from tidegate.alignment.bound import GroupBound
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.notes.application import application_notes, others_with

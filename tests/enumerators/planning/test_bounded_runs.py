@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.enumerators.planning.spark_watermark import SparkWatermark
-from tests.support.clocks import Clock
-from tests.support.logs import DRIFT_10, Logs, all_records, coordinator, drain, read
+from tests.support.logs import DRIFT_10, Clock, Logs, all_records, coordinator, drain, read
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET

@@ -10,8 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.clocks import Clock
-from tests.support.logs import Logs, coordinator, drain, read
+from tests.support.logs import Clock, Logs, coordinator, drain, read
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import LateDataError

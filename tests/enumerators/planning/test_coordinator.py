@@ -4,8 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.clocks import Clock
-from tests.support.logs import DRIFT_10, Logs, caught_up, coordinator, drain, read
+from tests.support.logs import DRIFT_10, Clock, Logs, caught_up, coordinator, drain, read
 from tidegate.alignment.budget import Cost, split_rows
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.source_progress import SourceProgress, utc_time

@@ -2,8 +2,7 @@
 
 from datetime import timedelta
 
-from tests.support.clocks import WALL
-from tests.support.logs import Logs, coordinator, drain
+from tests.support.logs import WALL, Logs, coordinator, drain
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.generators.bounded import AscendingTimestampsWatermarks
 from tidegate.alignment.strategy import WatermarkStrategy

@@ -4,8 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.clocks import Clock
-from tests.support.logs import DRIFT_10, Logs, all_records, caught_up, coordinator, drain, read
+from tests.support.logs import DRIFT_10, Clock, Logs, all_records, caught_up, coordinator, drain, read
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.horizon import NEVER_MS
 from tidegate.alignment.strategy import WatermarkStrategy

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from tests.support.clocks import Clock
+from tests.support.logs import Clock
 from tidegate.alignment.generators.split_watermark import SplitWatermark
 from tidegate.alignment.plan import Progress
 from tidegate.enumerators.kafka.topics import KafkaSnapshot

@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.enumerators.planning.spark_watermark import SparkWatermark
-from tests.support.clocks import WALL, Clock
-from tests.support.logs import Logs, coordinator
+from tests.support.logs import WALL, Clock, Logs, coordinator
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.splits import Head
 from tidegate.alignment.strategy import WatermarkStrategy

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.support.clocks import Clock
-from tests.support.logs import Logs, coordinator
+from tests.support.logs import Clock, Logs, coordinator
 from tidegate.alignment.budget import Budget
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.pace import BatchPace, batch_note

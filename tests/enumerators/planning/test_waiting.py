@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.support.clocks import WALL, Clock
-from tests.support.logs import Logs, caught_up, coordinator, drain
+from tests.support.logs import WALL, Clock, Logs, caught_up, coordinator, drain
 from tidegate.alignment.generators.bounded import AscendingTimestampsWatermarks
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.clocks import Clocks

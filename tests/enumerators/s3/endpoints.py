@@ -2,7 +2,7 @@
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from tests.support.objects.own_client import OwnClient
+from tests.support.buckets import OwnClient
 
 
 class Endpoint(OwnClient):

@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import timedelta
 
 from tests.enumerators.s3.objects import discovery
-from tests.support.clocks import Clock
+from tests.support.logs import Clock
 from tidegate.alignment.budget import UNLIMITED
 from tidegate.alignment.plan import Limits
 from tidegate.alignment.strategy import WatermarkStrategy

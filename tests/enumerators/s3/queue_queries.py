@@ -3,7 +3,7 @@
 from tests.enumerators.s3 import queries
 from tests.enumerators.s3.objects import Store, discovery
 from tests.enumerators.s3.queries import DISCOVERY_S
-from tests.support.clocks import WALL, Clock
+from tests.support.logs import WALL, Clock
 from tests.support.queues import REGION, s3_body
 from tidegate.enumerators.s3.discovery.complete_folders import MarkedFolders
 from tidegate.enumerators.s3.listing_rules import ListingRules

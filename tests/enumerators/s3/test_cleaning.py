@@ -8,7 +8,7 @@ import pytest
 
 from tests.enumerators.s3.endpoints import Endpoint
 from tests.enumerators.s3.objects import CHUNK_BYTES, chunk_table
-from tests.support.waiting import await_that
+from tests.support.command import await_that
 from tidegate.enumerators.s3 import cleaning as object_cleaner
 from tidegate.enumerators.s3 import cleaning as source_cleaning
 from tidegate.enumerators.s3.cleaning import ObjectCleaner, SourceCleaning

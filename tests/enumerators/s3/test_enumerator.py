@@ -11,8 +11,8 @@ import pytest
 
 from tests.enumerators.s3.objects import MODIFIED, discovery
 from tests.enumerators.s3.queries import LATER_S, MOST_MANIFESTS, all_once, discovery_threads, open_ledger
-from tests.support.clocks import Clock
-from tests.support.waiting import await_that
+from tests.support.command import await_that
+from tests.support.logs import Clock
 from tidegate.enumerators.s3.discovery import rounds
 from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT, LeftOut
 from tidegate.enumerators.s3.state.lease import Lease

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.enumerators.s3.objects import Store
 from tests.enumerators.s3.queries import LATER_S, Query, all_once
-from tests.support.clocks import Clock
+from tests.support.logs import Clock
 from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.enumerators.s3 import cleaning as source_cleaning
 from tidegate.enumerators.s3.state.lease import Lease

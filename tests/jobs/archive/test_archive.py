@@ -11,9 +11,18 @@ from hypothesis import strategies as st
 from pyarrow import dataset, parquet
 
 from tests.enumerators.archive.test_directory import MOST, archives
-from tests.support.archives import archive_topic, committed_source, delete_before, list_partition
 from tests.support.command import await_while_running, dice_of_kills, finish, kill, started
-from tests.support.streams import HOUR, NOON, append, even_times, new_topic
+from tests.support.streams import (
+    HOUR,
+    NOON,
+    append,
+    archive_topic,
+    committed_source,
+    delete_before,
+    even_times,
+    list_partition,
+    new_topic,
+)
 from tidegate import archive
 from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.archive.directory import Directory

@@ -3,9 +3,17 @@ import json
 import pytest
 
 from tests.jobs.migrate.built_in import write_checkpoint
-from tests.support.archives import archive_topic, delete_before
 from tests.support.progresses import offset
-from tests.support.streams import HOUR, NOON, available_now, even_times, kafka_source, new_topic
+from tests.support.streams import (
+    HOUR,
+    NOON,
+    archive_topic,
+    available_now,
+    delete_before,
+    even_times,
+    kafka_source,
+    new_topic,
+)
 from tidegate.enumerators.folders.local import LocalFolder
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import ConnectorError

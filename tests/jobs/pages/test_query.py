@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.support.browser import browse, measured
+from tests.support.pages import browse, measured
 from tests.support.progresses import HOUR, MINUTE, NOON, one, progress, report, run, source, typed
 from tidegate.jobs.pages.canvas import utc_times
 from tidegate.jobs.pages.chart import columns

@@ -11,9 +11,9 @@ import pytest
 from kafka import KafkaProducer
 
 from tests.jobs.preview.test_spark import row_by_row
-from tests.support.clocks import Clock, most_in_a_second
+from tests.support.command import await_that
+from tests.support.logs import Clock, most_in_a_second
 from tests.support.streams import HOUR, MINUTE, NOON, even_times, kafka_source, new_topic
-from tests.support.waiting import await_that
 from tidegate import ConnectorError, KafkaSource, OptionError, preview
 from tidegate.alignment.splits import SplitRange
 from tidegate.jobs.demo.run import skewed_history

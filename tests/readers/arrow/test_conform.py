@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from tests.support.objects.arrow_tables import arrays, fields
+from tests.support.objects.lab import arrays, fields
 from tidegate.errors import BadRecordError, CorruptDataError, OptionError
 from tidegate.readers.arrow.conform import conform, plain, plain_type, position_of, spark_schema
 from tidegate.readers.arrow.text_values import timestamps

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.kafka.rows import SCHEMA, batch
+from tests.support.kafka.lab import SCHEMA, batch
 from tidegate.readers.event_time.assigners import (
     HeaderTimestamp,
     JsonTimestamp,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.support.kafka.rows import batch
+from tests.support.kafka.lab import batch
 from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark
 from tidegate.errors import ContractError, CorruptDataError
 from tidegate.readers.event_time.assigners import JsonTimestamp

@@ -19,7 +19,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from tests.readers.formats.files import ORC_CODECS, avro, logical, orc_file, parquet
-from tests.support.objects import arrow_tables
+from tests.support.objects import lab as arrow_tables
 from tests.support.objects.lab import InMemory
 from tidegate.readers.formats.options import FormatOptions
 from tidegate.readers.formats.plain import BINARY_FILE_SCHEMA

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.readers.formats.contract import CASES, TO_CONTINUE, UTC_US, Case, rows_of, time_columns
-from tests.support.objects.arrow_tables import arrays
-from tests.support.objects.lab import BOM, COMPRESSED, GONE, InMemory, chunk, read
+from tests.support.objects.lab import BOM, COMPRESSED, GONE, InMemory, arrays, chunk, read
 from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
 from tidegate.enumerators.s3.manifest import Manifest

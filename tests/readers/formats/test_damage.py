@@ -16,8 +16,7 @@ import pytest
 
 from tests.readers.formats.contract import CASES, ROWS, rows_of
 from tests.readers.formats.files import CODECS, MARKER, avro, avro_format, logical, timed
-from tests.support.bytes.damage import bit, byte, gap, number, surplus, variable_number
-from tests.support.bytes.varints import varint
+from tests.support.bytes import bit, byte, gap, number, surplus, variable_number, varint
 from tests.support.objects.lab import InMemory, held, read
 from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, OptionError
 from tidegate.readers.avro import records as avro_records

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.support.kafka.lab import Record, encode, rows
-from tests.support.kafka.rows import batch as kafka_rows
+from tests.support.kafka.lab import batch as kafka_rows
 from tidegate.alignment.generators.contract import NO_EVENT_TIME, WatermarkGenerator
 from tidegate.alignment.generators.split_watermark import SplitWatermark
 from tidegate.alignment.splits import SplitRange

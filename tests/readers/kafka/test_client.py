@@ -4,7 +4,7 @@ import traceback
 import pytest
 
 from tests.support.kafka.lab import Record, encode
-from tests.support.servers.answering import Answering
+from tests.support.servers.stub import Answering
 from tidegate.errors import ConnectorError, CorruptDataError, DeadlineError, OptionError, PositionGoneError
 from tidegate.readers.kafka import client as kafka_client
 from tidegate.readers.kafka import cluster as kafka_cluster

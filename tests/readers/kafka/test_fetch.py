@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.support.kafka.fetch_responses import BY_ID, BY_NAME, answered, response
+from tests.support.kafka.lab import BY_ID, BY_NAME, answered, response
 from tidegate.errors import CorruptDataError
 from tidegate.readers.kafka.config import TopicPartition
 

@@ -3,8 +3,8 @@
 import pytest
 from kafka.protocol.consumer import FetchRequest
 
-from tests.support.clocks import Clock
 from tests.support.kafka.lab import Lab, Record, encode
+from tests.support.logs import Clock
 from tidegate.alignment.splits import SplitRange
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.client import idle_clients

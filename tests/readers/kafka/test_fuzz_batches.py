@@ -12,10 +12,22 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.bytes.damage import bit, byte, doubled, gap, number
-from tests.support.kafka.fetch_responses import BY_ID, BY_NAME, answered, response
-from tests.support.kafka.lab import HEADER, Record, encode, reseal, rows
-from tests.support.kafka.old_messages import Message, plain, sealed, wrapper
+from tests.support.bytes import bit, byte, doubled, gap, number
+from tests.support.kafka.lab import (
+    BY_ID,
+    BY_NAME,
+    HEADER,
+    Message,
+    Record,
+    answered,
+    encode,
+    plain,
+    reseal,
+    response,
+    rows,
+    sealed,
+    wrapper,
+)
 from tidegate.errors import CorruptDataError
 from tidegate.readers.kafka.batches import split_batches, visible_batches
 from tidegate.readers.kafka.config import TopicPartition

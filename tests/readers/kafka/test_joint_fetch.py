@@ -3,8 +3,8 @@
 import pytest
 from kafka.errors import NotLeaderForPartitionError
 
-from tests.support.archives import delete_before
 from tests.support.kafka.lab import Record, encode, rows
+from tests.support.streams import delete_before
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import DataLossError
 from tidegate.readers.contract import ReadTask

@@ -6,8 +6,7 @@ import struct
 
 import pytest
 
-from tests.support.kafka.lab import Lab, Record, encode, rows
-from tests.support.kafka.old_messages import Message, plain, row, sealed, wrapper
+from tests.support.kafka.lab import Lab, Message, Record, encode, plain, row, rows, sealed, wrapper
 from tidegate.errors import CorruptDataError
 from tidegate.readers.kafka import batches as kafka_batches
 from tidegate.readers.kafka.batches import split_batches

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.archives import delete_before
+from tests.support.command import await_that
 from tests.support.kafka.lab import Record, encode, limit_reading, rows
-from tests.support.waiting import await_that
+from tests.support.streams import delete_before
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import CorruptDataError, DataLossError, DeadlineError

@@ -3,8 +3,8 @@
 import pytest
 from kafka import KafkaProducer
 
+from tests.support.command import await_that
 from tests.support.kafka.lab import Record, encode
-from tests.support.waiting import await_that
 from tidegate.readers.kafka.client import EARLIEST, LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.peek import peek

@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from tests.support.kafka.faulty_broker import FaultyBroker, hand_on
+from tests.support.command import await_that
+from tests.support.kafka.brokers import FaultyBroker, hand_on
 from tests.support.kafka.lab import Record, encode
-from tests.support.waiting import await_that
 from tidegate.errors import BrokerTooOldError, CorruptDataError
 from tidegate.readers.kafka import watch
 from tidegate.readers.kafka.client import LATEST, KafkaClient

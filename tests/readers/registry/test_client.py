@@ -9,10 +9,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.support.certificates import Authority
-from tests.support.registered import AT, avro, avro_value, decoded_as, header, times
-from tests.support.servers.answering import Answering
-from tests.support.servers.stub import stub
+from tests.support.servers.registry_server import AT, avro, avro_value, decoded_as, header, times
+from tests.support.servers.stub import Answering, stub
+from tests.support.servers.tokens import Authority
 from tidegate.errors import ConnectorError, DeadlineError, OptionError
 from tidegate.readers.registry.client import RegistryConfig, SchemaRegistry, registry_of
 

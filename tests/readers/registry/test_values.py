@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from google.protobuf import message_factory
 
-from tests.support.kafka.rows import batch as kafka_rows
-from tests.support.registered import AT, avro, avro_value, decoded_as, header, protobuf_value, times
+from tests.support.kafka.lab import batch as kafka_rows
+from tests.support.servers.registry_server import AT, avro, avro_value, decoded_as, header, protobuf_value, times
 from tidegate import KafkaSource
 from tidegate.alignment.horizon import Horizon
 from tidegate.errors import CorruptDataError, OptionError

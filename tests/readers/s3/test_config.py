@@ -14,7 +14,7 @@ from botocore.utils import parse_timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.objects.stored import BODY, SECRET, put
+from tests.support.buckets import BODY, SECRET, put
 from tests.support.servers.stub import stub
 from tidegate.errors import ConnectorError
 from tidegate.readers.objects.values import S3Object

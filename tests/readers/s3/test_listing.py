@@ -16,10 +16,9 @@ from botocore.exceptions import PartialCredentialsError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.objects.odd_endpoint import LISTING, odd_endpoint
-from tests.support.objects.own_client import OwnClient
-from tests.support.servers.listening import Listening
-from tests.support.servers.stub import stub
+from tests.support.buckets import OwnClient
+from tests.support.objects.endpoints import LISTING, odd_endpoint
+from tests.support.servers.stub import Listening, stub
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.errors import ConnectorError, DeadlineError
 from tidegate.readers.s3 import listing

@@ -13,9 +13,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.support.objects.faulty_server import faulty, through
+from tests.support.buckets import BODY, SECRET, put
+from tests.support.objects.endpoints import faulty, through
 from tests.support.objects.lab import chunk
-from tests.support.objects.stored import BODY, SECRET, put
 from tests.support.servers.stub import stub
 from tidegate.errors import ConnectorError, ObjectGoneError, OptionError
 from tidegate.readers.objects.values import SMALL_BYTES, S3Object

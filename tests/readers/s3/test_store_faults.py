@@ -9,9 +9,9 @@ import pytest
 from botocore.credentials import Credentials
 
 from tests.readers.formats.files import parquet_format
-from tests.support.certificates import Authority
-from tests.support.objects.faulty_server import faulty, through
-from tests.support.objects.stored import BODY, put
+from tests.support.buckets import BODY, put
+from tests.support.objects.endpoints import faulty, through
+from tests.support.servers.tokens import Authority
 from tidegate.errors import ConnectorError, DeadlineError, ObjectGoneError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.retry import Deadline

@@ -7,7 +7,7 @@ from kafka import KafkaProducer
 
 import tidegate
 from tests.support.pages import blocks
-from tests.support.registered import avro_value, header, registry_of
+from tests.support.servers.registry_server import avro_value, header, registry_of
 from tests.support.streams import NOON, kafka_source, milliseconds, new_topic
 from tidegate.errors import OptionError
 

@@ -7,13 +7,15 @@ from itertools import zip_longest
 from pyspark.sql import functions as f
 
 from tests.sources.kafka.test_alignment import aligned, dropped
-from tests.support.archives import archive_topic, delete_before
+from tests.support.command import await_that
 from tests.support.streams import (
     HOUR,
     NOON,
     Run,
     append,
+    archive_topic,
     available_now,
+    delete_before,
     even_times,
     every,
     finish,
@@ -23,7 +25,6 @@ from tests.support.streams import (
     parsed,
     running,
 )
-from tests.support.waiting import await_that
 from tidegate.readers.places.place import Place
 
 DAY = 24 * HOUR

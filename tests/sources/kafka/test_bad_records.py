@@ -4,10 +4,10 @@ import json
 
 import tidegate
 from tests.sources.kafka.test_event_time import produce
+from tests.support.command import await_that
 from tests.support.pages import blocks
 from tests.support.streams import HOUR, NOON, available_now, new_topic, parsed, running, start
 from tests.support.streams import kafka_source as source_of
-from tests.support.waiting import await_that
 from tidegate.jobs.account.account import Figure
 from tidegate.jobs.account.of_checkpoint import run_account
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import descendants
+from tests.support.command import await_that, descendants
 from tests.support.streams import HOUR, NOON, even_times, finish, kafka_source, new_topic, running, start
-from tests.support.waiting import await_that
 
 pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="looks at processes as Linux shows them")
 

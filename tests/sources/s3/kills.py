@@ -2,8 +2,8 @@
 
 import random
 
+from tests.support.command import meanwhile
 from tests.support.streams import HOUR, NOON
-from tests.support.waiting import meanwhile
 
 ROWS = 10  # an object
 AT_FIRST, BETWEEN_RUNS, MOST_MEANWHILE = 40, 5, 60

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.buckets import json_lines
-from tests.support.coordinators import coordinating
+from tests.support.logs import coordinating
 from tests.support.streams import HOUR, NOON
 from tidegate.alignment.budget import Budget
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET

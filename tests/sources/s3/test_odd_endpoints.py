@@ -9,9 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 import pyarrow as pa
 import pytest
 
-from tests.support.coordinators import coordinating
-from tests.support.objects.faulty_server import FAULTS, faulty
-from tests.support.objects.odd_endpoint import TOKEN, odd_endpoint
+from tests.support.logs import coordinating
+from tests.support.objects.endpoints import FAULTS, TOKEN, faulty, odd_endpoint
 from tests.support.servers.stub import stub
 from tests.support.streams import HOUR, NOON
 from tidegate import S3Source

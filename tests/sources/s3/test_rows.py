@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from tests.support.buckets import parquet
-from tests.support.objects.faulty_server import faulty
+from tests.support.objects.endpoints import faulty
 from tests.support.streams import NOON, available_now
 from tidegate import CorruptDataError, OptionError, S3Source
 from tidegate.errors import BadRecordError

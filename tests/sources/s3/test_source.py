@@ -7,9 +7,9 @@ import pytest
 from pyspark.sql.functions import lit
 
 import tidegate
+from tests.support.command import await_that
 from tests.support.queues import event_bridge_body, s3_body, sns_body
 from tests.support.streams import HOUR, MINUTE, NOON, available_now, finish, milliseconds, parsed, running, start
-from tests.support.waiting import await_that
 from tidegate import OptionError, Source, WatermarkStrategy
 from tidegate.enumerators.folders.local import LocalFolder
 from tidegate.jobs.spark_checkpoint import BatchLogs

@@ -9,7 +9,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 import tidegate
-from tests.support.waiting import PATIENCE_S
+from tests.support.command import PATIENCE_S
 from tidegate.sources.session.settings import set_up_workers
 
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"

@@ -1,9 +1,11 @@
-"""Topics of a real broker, written raw, and read by the reader and by kafka-python's own consumer."""
+"""Topics of a real broker, written raw and read by the reader and by kafka-python; and what brokers send."""
 
 import itertools
 import struct
+import zlib
 from dataclasses import replace
 from typing import NamedTuple
+from uuid import UUID
 
 import google_crc32c
 import pyarrow as pa
@@ -11,12 +13,17 @@ from kafka import KafkaConsumer
 from kafka import TopicPartition as ConsumerPartition
 from kafka.protocol.producer import ProduceRequest
 from kafka.record import default_records
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
+from tests.support.bytes import varint
 from tidegate.alignment.splits import SplitRange
+from tidegate.kafka_private import FetchRequest
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.client import LATEST, KafkaClient
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.fetch import fetched_partitions
 from tidegate.readers.kafka.reader import KafkaSplitReader
+from tidegate.readers.kafka.rows import arrow_schema
 from tidegate.readers.kafka.wire.connection import BrokerConnection
 from tidegate.readers.kafka.wire.login import decode_response
 from tidegate.servers.batches import CODECS
@@ -156,3 +163,101 @@ def rows(batches):
         times = [time // 1000 for time in batch.column(place).cast(pa.int64()).to_pylist()]
         found += batch.set_column(place, "timestamp", pa.array(times, pa.int64())).to_pylist()
     return found
+
+
+SCHEMA = arrow_schema(include_headers=True)
+
+
+def batch(values=None, headers=None, timestamps_ms=None, first_offset=40):
+    count = len(next(column for column in (values, headers, timestamps_ms) if column is not None))
+    columns = {
+        "key": [None] * count,
+        "value": values or [None] * count,
+        "topic": ["orders"] * count,
+        "partition": [3] * count,
+        "offset": range(first_offset, first_offset + count),
+        "timestamp": [1000 * ms for ms in timestamps_ms or [0] * count],
+        "timestampType": [0] * count,
+        "headers": headers or [None] * count,
+    }
+    return pa.record_batch([pa.array(columns[field.name], field.type) for field in SCHEMA], schema=SCHEMA)
+
+
+BY_NAME, BY_ID = 10, 13
+ORDERS_ID = UUID(int=7)
+
+
+def response(version, records=b"records", topic=b"orders", length=None):
+    """One with the records of partition 3; ``length``: another one than they have."""
+    length = len(records) if length is None else length
+    if version == BY_NAME:
+        head = struct.pack(">iihiih", 1, 0, 0, 0, 1, len(topic)) + topic
+        return head + struct.pack(">iihqqqiqqi", 1, 3, 0, 100, 90, 0, 1, 7, 15, length) + records
+    head = struct.pack(">ixihiB", 1, 0, 0, 0, 2) + ORDERS_ID.bytes
+    fields = struct.pack(">BihqqqBqqxi", 2, 3, 0, 100, 90, 0, 2, 7, 15, -1)
+    return head + fields + varint(length + 1) + records + bytes(3)
+
+
+def answered(data, version, topic_id=ORDERS_ID):
+    """What a response is read as; the request named a topic by its name and this id."""
+    request = FetchRequest()
+    request.API_VERSION = version
+    request.with_header(correlation_id=1, client_id="any")
+    return list(fetched_partitions(decode_response(request, memoryview(data)), {"orders": topic_id}))
+
+
+LOG_APPEND_TIME = 0x08
+
+
+class Message(NamedTuple):
+    timestamp: int = 1_000
+    key: bytes | None = None
+    value: bytes | None = b"v"
+
+
+def sealed(message, offset, attributes):
+    """The message with another offset and other attributes, and a checksum that fits."""
+    checked = message[16:17] + bytes([attributes]) + message[18:]
+    return struct.pack(">qiI", offset, len(checked) + 4, zlib.crc32(checked)) + checked
+
+
+def plain(magic, offset, message, *, stamped=False):
+    builder = LegacyRecordBatchBuilder(magic, 0, 1 << 30)
+    builder.append(offset, message.timestamp, message.key, message.value)
+    return sealed(bytes(builder.build()), offset, LOG_APPEND_TIME * stamped)
+
+
+def wrapper(
+    magic,
+    messages,
+    codec,
+    *,
+    offset=None,
+    stamped_ms=None,
+):
+    """Messages in one block; in format 1 their offsets count from the first one, and the wrapper's is the last one's.
+
+    offset: of the wrapper, if it is another.
+    stamped_ms: the time that the broker gave it.
+    """
+    messages = list(messages)
+    first = messages[0][0] if magic else 0
+    block = CODECS[codec](b"".join(plain(magic, at - first, message) for at, message in messages))
+    whole = plain(magic, 0, Message(messages[0][1].timestamp if stamped_ms is None else stamped_ms, None, block))
+    attributes = [*CODECS].index(codec) | LOG_APPEND_TIME * (stamped_ms is not None)
+    return sealed(whole, messages[-1][0] if offset is None else offset, attributes)
+
+
+def row(topic, partition, magic, offset, message, stamped_ms=None):
+    """Return the row that Spark's own source makes of it."""
+    timestamp = message.timestamp if stamped_ms is None else stamped_ms
+    return {
+        "key": message.key,
+        "value": message.value,
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "timestamp": timestamp if magic else -1,
+        "timestampType": (0 if stamped_ms is None else 1) if magic else -1,
+        "headers": None,
+    }

@@ -1,15 +1,23 @@
-"""A token endpoint of a test's own (OAuth 2.0, client credentials), and functions that give tokens."""
+"""Logins of a test's own: a token endpoint (OAuth 2.0), a CA with keys and certificates, and key stores of Java."""
 
 import base64
+import datetime as dt
 import json
+import subprocess
 import time
+from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.serialization import pkcs12
+from cryptography.x509.oid import NameOID
 
 from tests.support.servers.stub import stub
+from tidegate.servers.java import find_java
 
 CLIENT, CLIENT_SECRET = "reports", "of the client"
 
@@ -85,3 +93,80 @@ def expired_token(_):
 
 def no_token(_):
     raise ValueError("the role may not sign")
+
+
+DAY = dt.timedelta(days=1)
+
+
+class Authority:
+    """A CA; all its files lie in ``folder``, the CA's own certificate as ``certificate``."""
+
+    def __init__(self, folder, name="CA"):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self._certificate = self._sign(self._name, self._key.public_key(), is_ca=True)
+        self.certificate = folder / "ca.pem"
+        self.certificate.write_bytes(_pem(self._certificate))
+
+    def issue(self, name, host="127.0.0.1", *, password=None, has_expired=False):
+        """One file with a new private key, encrypted if there is a password, and its certificate for a host."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        certificate = self._sign(subject, key.public_key(), host=host, until=-DAY / 2 if has_expired else DAY)
+        secret = serialization.BestAvailableEncryption(password.encode()) if password else serialization.NoEncryption()
+        file = self.folder / f"{name}.pem"
+        private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, secret)
+        file.write_bytes(private + _pem(certificate))
+        return file
+
+    def _sign(
+        self,
+        subject,
+        key,
+        *,
+        is_ca=False,
+        host=None,
+        until=DAY,
+    ):
+        now = dt.datetime.now(dt.timezone.utc)
+        made = x509.CertificateBuilder().subject_name(subject).issuer_name(self._name).public_key(key)
+        made = made.serial_number(x509.random_serial_number()).not_valid_before(now - DAY).not_valid_after(now + until)
+        made = made.add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
+        if host is not None:
+            made = made.add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address(host))]), critical=False)
+        return made.sign(self._key, hashes.SHA256())
+
+
+def _pem(what):
+    return what.public_bytes(serialization.Encoding.PEM)
+
+
+STORE_PASSWORD = "of the store"  # noqa: S105 - of stores that live for seconds
+
+
+def keytool(*arguments):
+    tool = Path(find_java()).resolve().with_name("keytool")
+    subprocess.run([tool, *arguments, "-noprompt"], check=True, capture_output=True)
+
+
+def key_store(file, ca):
+    """The key and the certificate of a PEM file as PKCS12."""
+    key = serialization.load_pem_private_key(file.read_bytes(), None)
+    (certificate,), (issuer,) = (x509.load_pem_x509_certificates(path.read_bytes()) for path in (file, ca))
+    encryption = serialization.BestAvailableEncryption(STORE_PASSWORD.encode())
+    store = file.with_suffix(".p12")
+    store.write_bytes(pkcs12.serialize_key_and_certificates(b"me", key, certificate, [issuer], encryption))
+    return store
+
+
+def trust_stores(ca):
+    """The certificate of a CA as PKCS12 and JKS."""
+    stores = {kind: ca.with_suffix(f".{kind.lower()}") for kind in ("PKCS12", "JKS")}
+    for kind, store in stores.items():
+        keytool(
+            *("-importcert", "-alias", "ca", "-file", ca, "-storetype", kind),
+            *("-keystore", store, "-storepass", STORE_PASSWORD),
+        )
+    return stores

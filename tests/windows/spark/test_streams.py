@@ -13,8 +13,8 @@ from pyspark.sql import functions as f
 
 import tidegate
 from tests.sources.memory import MemorySource, append
+from tests.support.command import await_that
 from tests.support.streams import NOON, available_now, running
-from tests.support.waiting import await_that
 from tidegate import WatermarkStrategy
 from tidegate.sources.session.single_source import register_source
 from tidegate.sources.tasks import END_OF_TIME_MS

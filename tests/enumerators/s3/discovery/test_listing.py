@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.objects.odd_endpoint import LISTING
+from tests.support.command import await_that
+from tests.support.objects.endpoints import LISTING
 from tests.support.servers.stub import stub
-from tests.support.waiting import await_that
 from tidegate.enumerators.s3.discovery import listing as object_listing
 from tidegate.enumerators.s3.discovery.listing import ListingRules, ObjectListing
 from tidegate.errors import ConnectorError, DeadlineError, OptionError

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from tests.enumerators.s3.objects import CHUNK_BYTES, MODIFIED, discovery
-from tests.support.waiting import await_that
+from tests.support.command import await_that
 from tidegate.enumerators.s3.discovery import left_out
 from tidegate.enumerators.s3.discovery import rounds as object_discovery
 from tidegate.enumerators.s3.discovery.left_out import LeftOut, LeftOutObject

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.objects.odd_endpoint import odd_endpoint
+from tests.support.objects.endpoints import odd_endpoint
 from tidegate.enumerators.s3.discovery import samples
 from tidegate.enumerators.s3.discovery.samples import find_samples
 from tidegate.enumerators.s3.listing_rules import ListingRules

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.waiting import await_that
+from tests.support.command import await_that
 from tidegate.enumerators.s3.notifications import held_messages
 from tidegate.enumerators.s3.notifications.held_messages import HIDDEN_S, HeldMessages
 from tidegate.enumerators.s3.notifications.queue import Message

@@ -7,9 +7,9 @@ import pytest
 
 from tests.enumerators.s3.objects import Store
 from tests.enumerators.s3.queue_queries import BUCKET, DAY_MS, DISCOVERY_S, put, tell
-from tests.support.clocks import WALL
+from tests.support.command import await_that
+from tests.support.logs import WALL
 from tests.support.queues import TEST_EVENT, event_bridge_body, s3_body, sns_body
-from tests.support.waiting import await_that
 from tidegate.alignment.budget import Budget
 from tidegate.enumerators.s3.notifications.held_messages import HIDDEN_S
 

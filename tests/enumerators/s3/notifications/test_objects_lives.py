@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.enumerators.s3.objects import MODIFIED, Store
 from tests.enumerators.s3.queue_queries import BUCKET, DAY_MS, DISCOVERY_S, Query, put, tell
+from tests.support.command import await_that
 from tests.support.queues import s3_body
-from tests.support.waiting import await_that
 from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.enumerators.s3.notifications.held_messages import HIDDEN_S
 from tidegate.enumerators.s3.notifications.queue import Message, QueueState

@@ -10,8 +10,8 @@ from contextlib import closing
 import pytest
 
 from tests.enumerators.s3.endpoints import Endpoint
-from tests.support.clocks import Clock
-from tests.support.waiting import await_that
+from tests.support.command import await_that
+from tests.support.logs import Clock
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.errors import CheckpointError, ConnectorError

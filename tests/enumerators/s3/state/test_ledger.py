@@ -7,7 +7,7 @@ import pytest
 
 from tests.enumerators.s3.endpoints import Endpoint
 from tests.enumerators.s3.queries import open_ledger
-from tests.support.clocks import Clock
+from tests.support.logs import Clock
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import OFFSETS_REMEMBERED, ORPHAN_S, Ledger, QueryFolder
 from tidegate.errors import ContractError

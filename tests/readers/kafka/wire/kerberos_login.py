@@ -13,8 +13,8 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.command import await_that
 from tests.support.kafka.lab import Lab, Record, encode
-from tests.support.waiting import await_that
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import TidegateError
 from tidegate.readers.contract import ReadTask

@@ -12,10 +12,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.certificates import Authority
 from tests.support.kafka.lab import Lab, Record, encode
-from tests.support.servers.tokens import CLIENT, CLIENT_SECRET, TokenEndpoint, signers
-from tests.support.stores import STORE_PASSWORD, key_store, trust_stores
+from tests.support.servers.tokens import (
+    CLIENT,
+    CLIENT_SECRET,
+    STORE_PASSWORD,
+    Authority,
+    TokenEndpoint,
+    key_store,
+    signers,
+    trust_stores,
+)
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import TidegateError
 from tidegate.readers.contract import ReadTask

@@ -16,8 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from tests.support.certificates import Authority
-from tests.support.stores import STORE_PASSWORD, key_store, keytool, trust_stores
+from tests.support.servers.tokens import STORE_PASSWORD, Authority, key_store, keytool, trust_stores
 from tidegate.errors import OptionError
 from tidegate.readers.kafka.wire.tls import StoreError, as_pem, read_store, tls_context
 

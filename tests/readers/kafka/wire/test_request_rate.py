@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.clocks import Clock, most_in_a_second
+from tests.support.logs import Clock, most_in_a_second
 from tidegate.readers.kafka.wire.request_rate import RequestRate, wait_for_turn
 
 

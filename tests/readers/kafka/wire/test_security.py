@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from tests.readers.kafka.wire.security_matrix import PASSWORD, USER, WRONG
-from tests.support.kafka.faulty_broker import (
+from tests.support.kafka.brokers import (
     AUTHENTICATE,
     FaultyBroker,
     hand_on,

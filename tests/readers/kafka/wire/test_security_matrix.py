@@ -3,8 +3,7 @@
 import pytest
 
 from tests.readers.kafka.wire import security_matrix as matrix
-from tests.support.servers.tokens import CLIENT_SECRET
-from tests.support.stores import STORE_PASSWORD
+from tests.support.servers.tokens import CLIENT_SECRET, STORE_PASSWORD
 
 
 def test_a_file_of_java_is_all_that_a_query_of_spark_needs(at, spark, tmp_path):

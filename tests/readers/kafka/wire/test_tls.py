@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from tests.support.certificates import Authority
+from tests.support.servers.tokens import Authority
 from tidegate.errors import OptionError
 from tidegate.readers.kafka.wire.tls import tls_context
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from kafka.errors import SaslAuthenticationFailedError
 
-from tests.support.servers.answering import Answering
+from tests.support.servers.stub import Answering
 from tests.support.servers.tokens import CLIENT, CLIENT_SECRET, TokenEndpoint, TokenSigner
 from tidegate.errors import OptionError
 from tidegate.readers.kafka.wire import login, tokens

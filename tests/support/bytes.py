@@ -1,10 +1,15 @@
-"""Ways to damage bytes: each changes some of them, at a place."""
+"""Bytes of tests: damaged at a place, and numbers of variable size as Kafka, Protobuf and Avro write them."""
 
 from __future__ import annotations
 
 from random import Random
 
-from tests.support.bytes.varints import varint
+
+def varint(number):
+    """A number that is not negative, seven bits a byte, the lowest first."""
+    digits = [number >> shift & 0x7F | 0x80 for shift in range(0, max(number.bit_length(), 1), 7)]
+    return bytes([*digits[:-1], digits[-1] & 0x7F])
+
 
 _EDGES = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF, 1 << 62, (1 << 63) - 1)
 _EDGES += ((1 << 64) - 1,)
