@@ -22,7 +22,7 @@ import typer
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.folders.contract import Folder
 from tidegate.enumerators.planning.offset import Offset
-from tidegate.errors import OptionError
+from tidegate.errors import OptionError, ServerError
 from tidegate.jobs.account.account import (
     NO_ROWS,
     Account,
@@ -51,8 +51,9 @@ def run_account(checkpoint: str, *, as_json: bool) -> None:
 
     checkpoint: a path or ``s3://bucket/prefix``.
 
-    Raises OptionError, one sentence, if it is no such checkpoint, ConnectorError if it cannot be read, and ServerError
-    if Spark, which counts the rows in open windows, does not start.
+    If Spark, which counts the rows in open windows, does not start, they are unknown.
+
+    Raises OptionError, one sentence, if it is no such checkpoint, and ConnectorError if it cannot be read.
     """
     folder = open_checkpoint(checkpoint, "CHECKPOINT")
     logged, operators = written_batches(folder), folder.within("state").folders()
@@ -67,12 +68,15 @@ def run_account(checkpoint: str, *, as_json: bool) -> None:
     # Spark alone would need Hadoop's jars for a bucket.
     if account.open.bound != "exact" and is_countable and s3_address(checkpoint) is None:
         typer.echo("Starting Spark, which counts the rows in open windows", err=True)
-        with (
-            TemporaryDirectory(prefix="tidegate-account-") as work,
-            spark_session("local[2]", "tidegate account", Path(work) / "spark.log") as spark,
-        ):
-            state = rows_in_state(spark, str(local_path(checkpoint)), plan, None if last < 0 else last)
-        account = account_of_checkpoint(logged, found, state, has_state=True)
+        try:
+            with (
+                TemporaryDirectory(prefix="tidegate-account-") as work,
+                spark_session("local[2]", "tidegate account", Path(work) / "spark.log") as spark,
+            ):
+                state = rows_in_state(spark, str(local_path(checkpoint)), plan, None if last < 0 else last)
+            account = account_of_checkpoint(logged, found, state, has_state=True)
+        except ServerError as error:
+            typer.echo(f"The rows in open windows are unknown: {error}", err=True)
     typer.echo(json.dumps(account.to_json()) if as_json else str(account))
 
 

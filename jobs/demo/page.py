@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from html import escape
 
 from tidegate.jobs.demo.run import CountRun, Demo
 from tidegate.jobs.figures import count, share, span
@@ -94,7 +93,7 @@ def _run(demo: Demo, run: CountRun, axis: Axis) -> str:
         f"{run.name}: event time reached by each split after each batch. {lost}.",
         [f"{count(run.lost)} rows read below", "Spark's watermark: lost"],
     )
-    reads = f"{escape(run.how)}. {_READS.get(run.name, '')}"
+    reads = f"{run.how}. {_READS.get(run.name, '')}"
     return figure(run.name.capitalize(), reads, f"{verdict}\n{picture}")
 
 

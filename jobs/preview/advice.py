@@ -17,6 +17,7 @@ from tidegate.jobs.figures import clock_time, count, share, span
 from tidegate.jobs.preview.findings import Findings
 from tidegate.jobs.preview.seen import MUCH, History, Seen
 
+_UNSEEN = "Kafka's index does not show the times of these rows: figures come from samples"
 _DAY_MS = 86_400_000
 _LEAST_MS = 60_000  # of disorder: samples do not see all
 _UNITS = ((_DAY_MS, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"), (1, "millisecond"))
@@ -186,7 +187,11 @@ def remarks(seen: Seen, split: SplitId) -> list[str]:
     history = seen.histories.get(split)
     if history is None:
         return ["empty"]
-    blind = ["the time index is blind here: figures come from samples"] if split in seen.blind else []
+    blind = (
+        ["Kafka's index does not show the times of these rows: figures come from samples"]
+        if split in seen.blind
+        else []
+    )
     return [*seen.notes.get(split, ()), *_of_history(seen, history), *blind]
 
 

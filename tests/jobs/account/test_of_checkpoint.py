@@ -9,7 +9,7 @@ from tests.jobs.checkpoints import log_batch
 from tests.support.progresses import PROVEN, offset, progress, report, source, typed
 from tidegate.enumerators.folders.local import LocalFolder
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
-from tidegate.errors import OptionError
+from tidegate.errors import OptionError, ServerError
 from tidegate.jobs.account import of_checkpoint
 from tidegate.jobs.account.account import Figure
 from tidegate.jobs.account.of_checkpoint import account_of_checkpoint, run_account, written_batches
@@ -266,3 +266,17 @@ def test_a_batch_that_is_logged_alone_has_no_account(logged):
 def test_a_folder_without_a_written_batch_is_no_checkpoint(tmp_path):
     with pytest.raises(OptionError, match="no checkpoint with a written batch"):
         written_batches(LocalFolder(tmp_path, "checkpoint"))
+
+
+def test_without_java_all_but_the_rows_in_open_windows_is_told(logged, monkeypatch, tmp_path, capsys):
+    logged((0, 1_000), (999, 2_000))
+    (tmp_path / "state/0/0").mkdir(parents=True)
+
+    def without_java(*_):
+        raise ServerError("Java 17 or newer is needed")
+
+    monkeypatch.setattr(of_checkpoint, "spark_session", without_java)
+    run_account(str(tmp_path), as_json=False)
+    said = capsys.readouterr()
+    assert "The rows in open windows are unknown: Java 17 or newer is needed" in said.err
+    assert "200" in said.out

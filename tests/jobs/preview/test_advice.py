@@ -61,7 +61,11 @@ def remarks_beside_a_full_day(times, **known):
         ([0, *rows(0, 24)], {}, ["records at 0"]),
         (rows(0, 24), {"disorder_ms": 90 * MINUTE}, ["out of order by up to 1 h 30 min, by samples"]),
         (rows(0, 24), {"densities": 0.25}, ["25.0 % of the offsets hold a record (compaction, transactions)"]),
-        (rows(0, 24), {"blind": ["t-1"]}, ["the time index is blind here: figures come from samples"]),
+        (
+            rows(0, 24),
+            {"blind": ["t-1"]},
+            ["Kafka's index does not show the times of these rows: figures come from samples"],
+        ),
         (
             rows(5, 24),
             {"disorder_ms": HOUR, "are_objects": True, "notes": {"t-1": ["from in/5.parquet"]}},
