@@ -1,6 +1,6 @@
 """The rules: plain functions, each with its text as its docstring.
 
-The report, the command line and docs/conformance-rules.md are made from them.
+The report, the command line and docs/reference/conformance-rules.md are made from them.
 """
 
 from __future__ import annotations

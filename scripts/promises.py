@@ -1,4 +1,4 @@
-"""Shows which tests prove which promise of docs/guarantees.md, and how long they take.
+"""Shows which tests prove which promise of docs/reference/guarantees.md, and how long they take.
 
     scripts/test --junitxml build/tests.xml
     python scripts/promises.py build/tests.xml
@@ -13,7 +13,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "guarantees.md"
+PAGE = ROOT / "docs" / "reference" / "guarantees.md"
 SHOWN = 30
 TEST = re.compile(r"`(tests/[\w/]+\.py)((?:::\w+)*)`")
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(!?\[[^\]]*\]\()([^)#\s]+)((?:#[^)]*)?\))")
 PAGES = {
     "index.md": "README.md",
-    **{name: name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md")},
+    **{name: name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md")},
 }
 
 

@@ -5,7 +5,7 @@
     tidegate.register(spark)
     df = spark.readStream.format("tidegate_kafka").option(...).load()
 
-See ``KafkaSource`` and ``S3Source`` for the options, and ``docs/guarantees.md`` for the guarantees.
+See ``KafkaSource`` and ``S3Source`` for the options, and ``docs/reference/guarantees.md`` for the guarantees.
 """
 
 from __future__ import annotations

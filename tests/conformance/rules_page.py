@@ -1,4 +1,4 @@
-"""Makes docs/conformance-rules.md from the docstrings of the rules.
+"""Makes docs/reference/conformance-rules.md from the docstrings of the rules.
 
 python -m tests.conformance.rules_page writes it.
 """
@@ -7,14 +7,14 @@ from pathlib import Path
 
 from tidegate.conformance.rules import AREAS, Tier, all_rules
 
-PAGE = Path(__file__).parents[2] / "docs" / "conformance-rules.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "conformance-rules.md"
 COMMAND = "scripts/conformance-rules"
 HEAD = f"""# Rules of the conformance kit
 
 *For authors of connectors whose kit reports a rule.*
 
 Each rule says why it is there, when it holds, and where to look when it fails. A rule is of the contract
-[tier](conformance.md#tiers) unless it says otherwise, and is skipped for a connector that lacks an ability it needs.
+[tier](../conformance.md#tiers) unless it says otherwise, and is skipped for a connector that lacks an ability it needs.
 
 Made by `{COMMAND}` from the docstrings in `conformance/checks/`; do not edit it.
 """

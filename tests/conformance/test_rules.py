@@ -12,7 +12,7 @@ from tidegate.errors import OptionError
 
 
 def test_the_page_of_the_rules_is_up_to_date():
-    assert PAGE.read_text(encoding="utf-8") == rules_page(), f"docs/conformance-rules.md is stale: run {COMMAND}"
+    assert PAGE.read_text(encoding="utf-8") == rules_page(), f"the page is stale: run {COMMAND}"
 
 
 def test_quick_rules_come_first_and_in_each_tier_those_about_leaks():

@@ -76,7 +76,7 @@ def test_rows_without_a_usable_time_are_delivered_under_a_policy(spark, kafka, t
     values = [json.dumps({"at": NOON}).encode(), b"no json", b'{"at": -5}', None]
     produce(kafka, topic, 0, [(value, []) for value in values])
     source = kafka_source(kafka, topic, event_time="json:/at", bad_event_time="ignore", include_event_time=True)
-    bad = f.expr("count_if(event_time_fault = 'bad') AS bad")  # as docs/guarantees.md has it
+    bad = f.expr("count_if(event_time_fault = 'bad') AS bad")  # as docs/reference/guarantees.md has it
     observed = source.read_stream(spark).observe("event_times", bad)
     run = available_now(observed.select("partition", "offset", "event_time", "event_time_fault"), tmp_path)
     assert sum(p.observedMetrics["event_times"].bad for p in run.progress.values() if p.observedMetrics) == 3

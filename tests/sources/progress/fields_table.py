@@ -1,6 +1,6 @@
 """The list of the fields of a source's progress: names and units from the code, meanings from its docstring.
 
-``python -m tests.sources.progress.fields_table`` writes it into ``docs/operations.md``.
+``python -m tests.sources.progress.fields_table`` writes it into ``docs/reference/progress.md``.
 """
 
 from datetime import datetime, timedelta
@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.sources.options_table import entries, in_options, meanings, parts, write
 from tidegate import SourceProgress
 
-PAGE = Path(__file__).parents[3] / "docs" / "operations.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "progress.md"
 SUBJECT = "progress"
 
 
