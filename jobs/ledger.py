@@ -25,11 +25,11 @@ from tidegate.enumerators.s3.state.ledger import Ledger
 from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.errors import OptionError
 from tidegate.jobs.arguments import parse_options
-from tidegate.jobs.backfill.output import OWN_FOLDER, STATE_FOLDER
+from tidegate.jobs.backfill import OWN_FOLDER, STATE_FOLDER
 from tidegate.jobs.figures import clock_time
 from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedBatch, open_checkpoint
 from tidegate.readers.objects.values import Chunk, S3Object
-from tidegate.readers.s3.address import s3_address
+from tidegate.readers.s3.config import s3_address
 from tidegate.readers.s3.listing import Listed, PageRequest, list_pages
 from tidegate.readers.s3.store import ObjectStore
 from tidegate.sources.s3.source import S3Source

@@ -23,7 +23,7 @@ from dataclasses import replace
 import typer
 
 from tidegate.alignment.plan import Progress
-from tidegate.enumerators.folders.contract import Folder
+from tidegate.enumerators.folders.folder import Folder
 from tidegate.enumerators.kafka.offsets import offset_by_topic, positions_in
 from tidegate.enumerators.kafka.topics import KafkaSnapshot
 from tidegate.enumerators.planning.offset import BuiltInOffset, Offset, built_in_offset

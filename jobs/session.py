@@ -1,4 +1,4 @@
-"""A quiet Spark session for one job, which ends with it."""
+"""Spark in a command: a quiet session that ends with it, a query followed batch by batch, the line of its progress."""
 
 from __future__ import annotations
 
@@ -6,19 +6,27 @@ import logging
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
 
 from tidegate import errors
 from tidegate.errors import ServerError, TidegateError
 from tidegate.servers.java import find_java
-from tidegate.sources.session.settings import session_conf
+from tidegate.sources.progress.query import QueryProgress
+from tidegate.sources.session import session_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -188,3 +196,48 @@ def _handling(handler: Callable[[int, Any], None]) -> Iterator[None]:
     finally:
         for number, handled in before.items():
             signal.signal(number, handled)
+
+
+_LOOK_EVERY_S = 0.5
+
+
+def follow(query: StreamingQuery) -> Iterator[QueryProgress]:
+    """Yield each batch of a query when it is done, until the query ends.
+
+    Batches that Spark forgot before the caller asked for the next one are left out: their numbers are missing.
+
+    Raises the error of the query.  If the caller stops iterating first, the query is stopped.
+    """
+    is_active, shown = True, -1
+    try:
+        while is_active:
+            is_active = query.isActive  # before its progress, so that none is missed
+            for progress in _after(query, shown):
+                if progress.batchId > shown:
+                    shown = progress.batchId
+                    yield QueryProgress.parse(progress.json)
+            if is_active:
+                time.sleep(_LOOK_EVERY_S)  # a listener would get each progress in a thread of its own
+        query.awaitTermination()
+    finally:
+        with lost_java_forgiven():
+            query.stop()
+
+
+def _after(query: StreamingQuery, shown: int) -> Sequence[StreamingQueryProgress]:
+    """Return the latest progress of a query, and the kept ones before it only if some of them may be new."""
+    last = query.lastProgress
+    if last is None or last.batchId <= shown:
+        return []
+    return [last] if last.batchId == shown + 1 else query.recentProgress
+
+
+@contextmanager
+def saying() -> Iterator[Callable[[str], None]]:
+    """Yield what shows a line on stderr: on a terminal in place of the one before."""
+    errors = Console(stderr=True)
+    if not errors.is_terminal:
+        yield partial(typer.echo, err=True)
+        return
+    with errors.status("") as status:
+        yield lambda line: status.update(Text(line))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from tidegate.enumerators.folders.contract import Folder
+from tidegate.enumerators.folders.folder import Folder
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import CheckpointError

@@ -20,10 +20,9 @@ from rich.live import Live
 from rich.table import Column, Table
 from rich.text import Text
 
-from tidegate.enumerators.folders.contract import Folder
+from tidegate.enumerators.folders.folder import Folder
 from tidegate.enumerators.notes.application import applications
-from tidegate.enumerators.notes.folder import NoteFolder, parsed
-from tidegate.enumerators.notes.progress import PROGRESS
+from tidegate.enumerators.notes.folder import PROGRESS, NoteFolder, parsed
 from tidegate.enumerators.planning.pace import BATCHES
 from tidegate.enumerators.planning.source_progress import SourceProgress, utc_time
 from tidegate.enumerators.process_identity import runs

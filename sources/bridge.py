@@ -33,8 +33,8 @@ from tidegate.enumerators.contract import Json
 from tidegate.enumerators.events.server import EventServer
 from tidegate.enumerators.notes.application import application_notes
 from tidegate.enumerators.notes.bad_records import BadRecordNote
+from tidegate.enumerators.notes.folder import ProgressNote
 from tidegate.enumerators.notes.group import GroupFolder
-from tidegate.enumerators.notes.progress import ProgressNote
 from tidegate.enumerators.planning.assigner import TaskSizes
 from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.generated import ReaderFeed, no_events, said_before
@@ -43,8 +43,7 @@ from tidegate.enumerators.planning.pace import BATCHES, BatchPace
 from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import ContractError, OptionError
 from tidegate.readers.contract import ReadTask, TimedRows
-from tidegate.readers.events.event import EventChannel, SourceEvent
-from tidegate.readers.events.watching import Watching, timed_reader
+from tidegate.readers.events.event import EventChannel, SourceEvent, Watching, timed_reader
 from tidegate.sources.add_on import AddOn
 from tidegate.sources.alignment_group import group_of
 from tidegate.sources.environments import pickled

@@ -18,7 +18,7 @@ from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.plan import LateSplits
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.contract import Json, SplitEnumerator
-from tidegate.enumerators.folders.contract import Folder
+from tidegate.enumerators.folders.folder import Folder
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.errors import OptionError, StrategyError, did_you_mean
 from tidegate.readers.contract import SplitReader

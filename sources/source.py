@@ -18,12 +18,12 @@ class Source(SourceContract):
 
     def read_stream(self, spark: SparkSession) -> DataFrame:
         """Return a streaming DataFrame of this source."""
-        from tidegate.sources.session.single_source import register_source  # executors need no session
+        from tidegate.sources.session import register_source  # executors need no session
 
         return spark.readStream.format(register_source(spark, self)).load()
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Return a batch DataFrame of the present records of this source."""
-        from tidegate.sources.session.single_source import register_source
+        from tidegate.sources.session import register_source
 
         return spark.read.format(register_source(spark, self)).load()

@@ -11,10 +11,9 @@ from pyspark.sql.datasource import InputPartition
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import ContractError
-from tidegate.readers.arrow.numpy_arrays import repeated
+from tidegate.readers.arrow.arrays import repeated
 from tidegate.readers.contract import ReadTask, SplitReader, SupportsBadRecords
-from tidegate.readers.events.event import BAD_RECORDS, EventChannel, SourceEvent, send
-from tidegate.readers.events.watching import Watching, timed_reader, watched
+from tidegate.readers.events.event import BAD_RECORDS, EventChannel, SourceEvent, Watching, send, timed_reader, watched
 from tidegate.sources.sentences import in_one_sentence
 from tidegate.sources.worker_daemon import freeze_imports
 

@@ -17,7 +17,7 @@ from tests.support.buckets import Bucket
 from tests.support.queues import Queue, QueueServer
 from tests.support.quick_run import QuickRun, share_of_examples, try_fewer
 from tests.support.servers.registry_server import RegistryServer
-from tidegate.jobs.demo.built_in import built_in_jars
+from tidegate.jobs.demo.run import built_in_jars
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.servers import KafkaServer, S3Server
 

@@ -27,8 +27,7 @@ from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.servers import KafkaServer
-from tidegate.servers.batches import encode_batch
-from tidegate.servers.history import write_batches
+from tidegate.servers.history import encode_batch, write_batches
 
 TOPIC = "orders"
 BEGIN_MS, HOUR_MS, HOURS = 1_767_225_600_000, 3_600_000, 6

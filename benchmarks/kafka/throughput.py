@@ -30,7 +30,7 @@ from pyspark.sql.streaming import StreamingQuery
 import tidegate
 from benchmarks.measuring.peers import BUILT_IN, TIDEGATE, session
 from benchmarks.measuring.rounds import Measured, by_turns, cpu, ratio, spread
-from tidegate.jobs.demo.built_in import built_in_jars
+from tidegate.jobs.demo.run import built_in_jars
 from tidegate.servers import KafkaServer, write_history
 
 CODECS = ("none", "lz4", "zstd")

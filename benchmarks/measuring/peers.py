@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 import tidegate
-from tidegate.jobs.demo.built_in import built_in_jars
+from tidegate.jobs.demo.run import built_in_jars
 from tidegate.servers.java import find_jars
 
 TIDEGATE = "tidegate_kafka"

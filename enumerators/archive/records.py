@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from tidegate.alignment.splits import Head
 from tidegate.enumerators.archive.directory import Directory
-from tidegate.enumerators.folders.contract import Folder
+from tidegate.enumerators.folders.folder import Folder
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.errors import OptionError
 from tidegate.readers.archive.archive import Archive, Group, between
 from tidegate.readers.archive.objects import ArchivedObject
-from tidegate.readers.arrow.numpy_arrays import int64_values
+from tidegate.readers.arrow.arrays import int64_values
 from tidegate.readers.places.place import Place
 
 HELD_BYTES = 64 << 20  # of row groups

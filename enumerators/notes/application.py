@@ -18,8 +18,7 @@ from urllib.parse import quote, unquote
 
 from typing_extensions import override
 
-from tidegate.enumerators.folders.contract import Stored
-from tidegate.enumerators.folders.local import LocalFolder, make_private
+from tidegate.enumerators.folders.folder import LocalFolder, Stored, make_private
 from tidegate.enumerators.notes.folder import FORGOTTEN_S, NoteFolder
 
 

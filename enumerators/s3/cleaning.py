@@ -21,7 +21,7 @@ from tidegate.enumerators.daemon_threads import DaemonThreads
 from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.errors import CheckpointError, ConnectorError, DeadlineError, ObjectGoneError, counted
 from tidegate.readers.objects.values import CHUNK_SCHEMA, S3Object
-from tidegate.readers.s3.address import S3Address
+from tidegate.readers.s3.config import S3Address
 from tidegate.readers.s3.request import ask_s3
 from tidegate.readers.s3.store import ObjectStore
 

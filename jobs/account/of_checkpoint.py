@@ -20,7 +20,7 @@ from typing import NamedTuple
 import typer
 
 from tidegate.alignment.splits import SplitId
-from tidegate.enumerators.folders.contract import Folder
+from tidegate.enumerators.folders.folder import Folder
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import OptionError, ServerError
 from tidegate.jobs.account.account import (
@@ -33,11 +33,18 @@ from tidegate.jobs.account.account import (
     balanced,
     total,
 )
-from tidegate.jobs.account.of_progress import UNKNOWN_BAD, RunTally, by_name, open_rows, rows_by_split, skips
-from tidegate.jobs.account.query import rows_in_state
+from tidegate.jobs.account.of_progress import (
+    UNKNOWN_BAD,
+    RunTally,
+    by_name,
+    open_rows,
+    rows_by_split,
+    rows_in_state,
+    skips,
+)
 from tidegate.jobs.session import spark_session
 from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets, name_order, open_checkpoint, query_id
-from tidegate.readers.s3.address import local_path, s3_address
+from tidegate.readers.s3.config import local_path, s3_address
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.progress.batches import KeptBatches, kept_batches
 from tidegate.sources.progress.query import QueryProgress, SourceBatch

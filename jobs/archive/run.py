@@ -31,7 +31,7 @@ from tidegate.jobs.session import ends_on_signals, spark_session
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.places.place import Place, check_location
 from tidegate.sources.kafka.source import KafkaSource
-from tidegate.sources.session.single_source import prepare
+from tidegate.sources.session import prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
-from tidegate.jobs.demo.run import CountRun, Demo
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from tidegate.jobs.demo.run import CountRun, Demo, run_demo
 from tidegate.jobs.figures import count, share, span
+from tidegate.jobs.files import writable
 from tidegate.jobs.pages.canvas import Axis, hours_since
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table, table_row
 from tidegate.jobs.pages.trace import Trace, source_runs, trace
+from tidegate.jobs.session import saying
 
 COLUMNS = (
     "run",
@@ -105,3 +112,27 @@ def _keys(demo: Demo) -> list[str]:
         key("watermark", "Spark's watermark"),
         key("late", "read below the watermark: dropped"),
     ]
+
+
+def show_demo(rows: int, html: Path) -> None:
+    """Run the demonstration; print its table and, as the last line, the path of its page.
+
+    Raises OptionError if the page cannot be written, before anything runs.
+    """
+    writable("--html", html)
+    with saying() as say:
+        result = run_demo(rows, say)
+    html.write_text(page(result), encoding="utf-8")
+    Console().print(_table(result))
+    for run in result.runs:
+        typer.echo(f"{run.name} ({run.how}): {run.account.headline}")
+    typer.echo(html.absolute())
+
+
+def _table(result: Demo) -> Table:
+    """Return the runs as columns, because a terminal is narrow."""
+    names, *figures = zip(COLUMNS, *(row(run) for run in result.runs), strict=True)
+    table = Table(names[0], *(Column(name, justify="right") for name in names[1:]))
+    for cells in figures:
+        table.add_row(*cells)
+    return table

@@ -10,7 +10,7 @@ from tidegate.alignment.budget import Budget
 from tidegate.alignment.durations import milliseconds
 from tidegate.alignment.splits import SplitId
 from tidegate.jobs.preview.seen import Seen
-from tidegate.jobs.preview.spark import Prediction
+from tidegate.jobs.preview.simulated import Prediction
 
 
 @dataclass(frozen=True, slots=True)

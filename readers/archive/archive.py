@@ -10,8 +10,7 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from tidegate.readers.archive.objects import ArchivedObject
-from tidegate.readers.arrow.batch_sizes import within_bounds
-from tidegate.readers.arrow.numpy_arrays import int64_values
+from tidegate.readers.arrow.arrays import int64_values, within_bounds
 from tidegate.readers.places.place import Place
 
 

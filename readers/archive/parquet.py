@@ -17,8 +17,7 @@ from tidegate.errors import CorruptDataError
 from tidegate.readers.archive.archive import Archive, Group
 from tidegate.readers.archive.objects import ArchivedObject, parse_name
 from tidegate.readers.arrow import compute as pc
-from tidegate.readers.arrow.batch_sizes import BATCH_BYTES, MOST_ROWS
-from tidegate.readers.arrow.numpy_arrays import int64_values
+from tidegate.readers.arrow.arrays import BATCH_BYTES, MOST_ROWS, int64_values
 from tidegate.readers.formats.parquet import column_ranges, row_bytes
 from tidegate.readers.objects.file import ObjectFile
 from tidegate.readers.objects.values import SMALL_BYTES, TAIL_BYTES

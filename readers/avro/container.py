@@ -21,8 +21,7 @@ import fastavro
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.decompression import SizeLimit, about, decompress
-from tidegate.readers.objects.file import Fetch, fetched_ahead
-from tidegate.readers.objects.signatures import other_format
+from tidegate.readers.objects.file import Fetch, fetched_ahead, other_format
 
 SYNC_BYTES = 16
 MAGIC = b"Obj\x01"

@@ -20,12 +20,11 @@ from typing_extensions import Self
 
 from tidegate.errors import did_you_mean
 from tidegate.readers.arrow import compute as pc
-from tidegate.readers.arrow.numpy_arrays import are_null, int64_values, integers
+from tidegate.readers.arrow.arrays import are_null, int64_values, integers
 from tidegate.readers.event_time.columns import times_ms
 from tidegate.readers.event_time.units import TimeUnit, assigned_times, detect_unit, value_times
-from tidegate.readers.registry.client import RegistryConfig
+from tidegate.readers.registry.client import RegistryConfig, last_header, without_id
 from tidegate.readers.registry.columns import Form, fields_at
-from tidegate.readers.registry.wire import last_header, without_id
 
 TimestampAssigner: TypeAlias = Callable[[pa.RecordBatch], npt.NDArray[np.int64] | pa.Int64Array]
 """Returns the event time of every row of a batch, in milliseconds since the epoch.

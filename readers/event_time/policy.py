@@ -35,7 +35,7 @@ import pyarrow as pa
 
 from tidegate.alignment.horizon import Horizon
 from tidegate.errors import CorruptDataError
-from tidegate.readers.arrow.numpy_arrays import are_null, int64_values
+from tidegate.readers.arrow.arrays import are_null, int64_values
 from tidegate.readers.event_time.units import LARGEST_MS
 
 BAD = "bad"

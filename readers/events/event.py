@@ -1,4 +1,4 @@
-"""A source event, and its way over a socket (FLIP-27: SourceEvent).
+"""A source event, its way over a socket (FLIP-27: SourceEvent), and the rows that a task reports by events.
 
 The coordinator first sends a nonce.  A client proves that it has the token by the HMAC of the nonce.  It then sends a
 length, the HMAC of the nonce and the events, and the events as JSON.  The coordinator answers by one byte.
@@ -15,9 +15,16 @@ import logging
 import socket
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from tidegate.alignment.generators.contract import GeneratorSupplier
+from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark, new_generator
+from tidegate.errors import ContractError
+from tidegate.readers.contract import ReadTask, SplitReader, SupportsEventTimes
 
 _LOG = logging.getLogger("tidegate.reader")
 _TIMEOUT_S = 2.0
@@ -128,3 +135,40 @@ def send(channel: EventChannel, events: Sequence[SourceEvent]) -> bool:
     if not taken:
         _failed_at_s[address] = time.monotonic()
     return taken
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """The input of a task's generators, besides rows.
+
+    before: for each range, the last report of the split's generator before the range.
+    batch: the coordinator's number of the batch.
+    promised_ms: the source's watermark before the batch.
+    """
+
+    supplier: GeneratorSupplier
+    before: tuple[SplitWatermark, ...]
+    batch: int = 0
+    promised_ms: int | None = None
+
+
+def timed_reader(connector: str, reader: SplitReader) -> SupportsEventTimes:
+    """Return a reader as one that gives event times.  Raises ContractError if it does not."""
+    if not isinstance(reader, SupportsEventTimes):
+        raise ContractError(f"the reader of {connector!r} has no read_timed(), which watermark generators need")
+    return reader
+
+
+def watched(
+    reader: SupportsEventTimes, watching: Watching, task: ReadTask, events: list[SourceEvent]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task; ``events`` receives the generator's report for each range after the last row."""
+    runs = [GeneratorRun(new_generator(watching.supplier), before, watching.promised_ms) for before in watching.before]
+    for timed in reader.read_timed(task):
+        runs[timed.number].add(timed.rows, timed.event_times)
+        if (delivered := timed.delivered).num_rows:
+            yield delivered
+    events += [
+        SourceEvent(wanted.split_id, wanted.start, wanted.end, run.said(), batch=watching.batch)
+        for wanted, run in zip(task.ranges, runs, strict=True)
+    ]

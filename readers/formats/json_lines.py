@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import json as arrow_json
 
 from tidegate.errors import BadRecordError
-from tidegate.readers.arrow.batch_sizes import BATCH_BYTES, null_bytes, within_bounds
+from tidegate.readers.arrow.arrays import BATCH_BYTES, null_bytes, within_bounds
 from tidegate.readers.arrow.conform import batch_of, with_leaves
 from tidegate.readers.arrow.text_values import LONG_FRACTION, timestamps
 from tidegate.readers.formats.bad_records import ChunkRecords, OddRecord

@@ -20,8 +20,7 @@ from tidegate.readers.arrow import compute as pc
 from tidegate.readers.event_time.columns import times_ms
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.surveys import Look, byte_surveys
-from tidegate.readers.objects.file import Fetch, ObjectFile, fetched_ahead
-from tidegate.readers.objects.signatures import other_encoding, other_format
+from tidegate.readers.objects.file import Fetch, ObjectFile, fetched_ahead, other_encoding, other_format
 from tidegate.readers.objects.values import Bucket, Chunk, ChunkSurvey, S3Object
 
 BLOCK_BYTES = 8 << 20

@@ -11,7 +11,7 @@ from typing_extensions import Self
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES, parse_most_bytes
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, BadRecordPolicy, Mode
-from tidegate.readers.objects.metadata import METADATA
+from tidegate.readers.objects.partitions import METADATA
 from tidegate.readers.places.place import check_location
 
 

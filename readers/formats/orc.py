@@ -16,14 +16,13 @@ import pyarrow.types as kinds
 from pyarrow import orc
 
 from tidegate.errors import CorruptDataError
-from tidegate.readers.arrow.batch_sizes import MOST_ROWS
+from tidegate.readers.arrow.arrays import MOST_ROWS
 from tidegate.readers.arrow.calendars import gregorian
 from tidegate.readers.arrow.conform import retyped, spark_schema
 from tidegate.readers.formats.surveys import RowGroup
 from tidegate.readers.formats.typed import GroupedObject
-from tidegate.readers.objects.file import Fetch, ObjectFile
+from tidegate.readers.objects.file import SIGNATURE_BYTES, Fetch, ObjectFile, other_format
 from tidegate.readers.objects.partitions import GivenColumns
-from tidegate.readers.objects.signatures import SIGNATURE_BYTES, other_format
 from tidegate.readers.objects.values import SMALL_BYTES, TAIL_BYTES, Bucket, S3Object
 
 BLOCK_BYTES = 1 << 20  # pyarrow.orc asks for 128 KiB of a column at once, far less than a request should

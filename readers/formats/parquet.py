@@ -17,15 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegate.errors import CorruptDataError
-from tidegate.readers.arrow.batch_sizes import BATCH_BYTES, MOST_ROWS
+from tidegate.readers.arrow.arrays import BATCH_BYTES, MOST_ROWS
 from tidegate.readers.arrow.calendars import CLOCKS_AGREE_MS, legacy_times
 from tidegate.readers.arrow.conform import position_of, spark_schema, with_leaves
 from tidegate.readers.event_time.columns import check_time_type, times_ms
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.surveys import GroupTimes, RowGroup
 from tidegate.readers.formats.typed import GroupedObject
-from tidegate.readers.objects.file import Fetch, ObjectFile
-from tidegate.readers.objects.signatures import SIGNATURE_BYTES, other_format
+from tidegate.readers.objects.file import SIGNATURE_BYTES, Fetch, ObjectFile, other_format
 from tidegate.readers.objects.values import SMALL_BYTES, TAIL_BYTES, Bucket, S3Object, TimeRange
 
 HELD_BYTES = 64 << 20

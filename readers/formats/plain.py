@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import CorruptDataError, OptionError
-from tidegate.readers.arrow.batch_sizes import within_bounds
+from tidegate.readers.arrow.arrays import within_bounds
 from tidegate.readers.arrow.conform import batch_of, conform
 from tidegate.readers.formats.lines import BLOCK_BYTES, LineBlock, LineObject, survey_lines
 from tidegate.readers.objects.values import (

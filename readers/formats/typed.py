@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import pyarrow as pa
 
 from tidegate.errors import BadRecordError, CorruptDataError, OptionError, OutOfMemoryError
-from tidegate.readers.arrow.batch_sizes import MOST_ROWS, within_bounds
+from tidegate.readers.arrow.arrays import MOST_ROWS, within_bounds
 from tidegate.readers.arrow.conform import conform, position_of, spark_schema, surely_fits
 from tidegate.readers.event_time.columns import SeenTimes, TimeColumn, TimeTally, path_of
 from tidegate.readers.event_time.units import TimeUnit

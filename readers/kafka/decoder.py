@@ -17,7 +17,7 @@ import pyarrow as pa
 from tidegate.alignment.horizon import NEVER_MS, Horizon
 from tidegate.alignment.splits import Head
 from tidegate.errors import CorruptDataError
-from tidegate.readers.arrow.numpy_arrays import integers, repeated, repeated_text
+from tidegate.readers.arrow.arrays import integers, repeated, repeated_text
 from tidegate.readers.event_time.units import LARGEST_MS
 from tidegate.readers.kafka.batches import TOO_LARGE_TIMESTAMP, RecordBatch
 from tidegate.readers.kafka.config import TopicPartition

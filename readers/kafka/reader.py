@@ -27,7 +27,7 @@ from tidegate.errors import (
     UnknownPartitionError,
 )
 from tidegate.readers.archive.objects import ArchivedPart
-from tidegate.readers.arrow.numpy_arrays import are_null, int64_values, integers
+from tidegate.readers.arrow.arrays import are_null, int64_values, integers
 from tidegate.readers.bad_record_files import BadRecordFiles
 from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRows
 from tidegate.readers.event_time.records import RecordTimes

@@ -16,7 +16,7 @@ from tidegate.readers.event_time.assigners import RecordTimestamp
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 
 if TYPE_CHECKING:
-    from tidegate.readers.places.bad_records import BadRecordFolder
+    from tidegate.readers.places.place import BadRecordFolder
 
 EVENT_TIME = "event_time"
 EVENT_TIME_FAULT = "event_time_fault"

@@ -1,8 +1,9 @@
-"""Partition columns: the folders of a key, such as ``country=DE/day=2026-01-31``, name columns and their values.
+"""Columns that no object holds: the folders of its key, and ``_metadata``, which names the object and the chunk.
 
-Names, values and types are the same as in Spark's file source (Spark: PartitioningUtils), with two exceptions.  Escapes
-such as ``%C3%A9`` are read as UTF-8, as Arrow writes them; Spark itself escapes only ASCII.  And a column with only
-nulls is a string.  Names that hide a file or a folder are those of Spark, too.
+The folders, such as ``country=DE/day=2026-01-31``, name columns and their values.  Names, values and types are the same
+as in Spark's file source (Spark: PartitioningUtils), with two exceptions.  Escapes such as ``%C3%A9`` are read as
+UTF-8, as Arrow writes them; Spark itself escapes only ASCII.  And a column with only nulls is a string.  Names that
+hide a file or a folder are those of Spark, too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import pyarrow.types as kinds
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.conform import MOST_DIGITS
 from tidegate.readers.arrow.text_values import caster_of
+from tidegate.readers.objects.values import Chunk
 
 NULL_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """The text that stands for null."""
@@ -148,3 +150,34 @@ def _value(text: str, kind: pa.DataType) -> Any:
     value = None if cast is None else cast(text)
     is_rounded = isinstance(value, Decimal) and value != Decimal(text)
     return None if is_rounded else value
+
+
+METADATA = pa.field(
+    "_metadata",
+    pa.struct(
+        [
+            ("file_path", pa.string()),
+            ("file_name", pa.string()),
+            ("file_size", pa.int64()),
+            ("file_block_start", pa.int64()),
+            ("file_block_length", pa.int64()),
+            ("file_modification_time", pa.timestamp("us", "UTC")),
+        ]
+    ),
+)
+"""The column, with the fields of Spark's file sources.  A block is a chunk; starts, lengths and sizes are in bytes."""
+
+
+def metadata_scalar(chunk: Chunk, address: str) -> pa.Scalar:
+    """Return the column's value for the rows of a chunk; a key has no escapes, unlike in Spark."""
+    return pa.scalar(
+        {
+            "file_path": address,
+            "file_name": chunk.key.rpartition("/")[2],
+            "file_size": chunk.size,
+            "file_block_start": chunk.start,
+            "file_block_length": chunk.end - chunk.start,
+            "file_modification_time": chunk.modified_ms * 1000,
+        },
+        METADATA.type,
+    )

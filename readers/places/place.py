@@ -1,18 +1,19 @@
-"""A place of files, from which they are fetched, and to which they are written as a whole."""
+"""A place of files, from which they are fetched, and to which they are written as a whole, such as bad records."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from shutil import copyfileobj
 from typing import IO
 from uuid import uuid4
 
 from tidegate.errors import ConnectorError, ObjectGoneError
+from tidegate.readers.bad_record_files import BadRecordFiles
 from tidegate.readers.objects.values import S3Object
-from tidegate.readers.s3.address import S3Address, local_path, s3_address
-from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.readers.s3.config import S3Address, S3ConnectionConfig, local_path, s3_address
 from tidegate.readers.s3.request import ask_s3
 from tidegate.readers.s3.store import ObjectStore
 
@@ -102,3 +103,29 @@ def _copy(target: Path, file: IO[bytes], noun: str, *, keep: bool) -> None:
             unfinished.unlink(missing_ok=True)
     except OSError as problem:
         raise ConnectorError(f"cannot write {noun} to {target}: {problem}") from problem
+
+
+_TRIAL = "_writable"  # Spark's readers leave out files whose names begin with "_"
+
+
+class BadRecordFolder(Place):
+    """A folder or a bucket for bad records."""
+
+    def files(self, name: str) -> BadRecordFiles:
+        """Return the files whose names begin with ``name``."""
+        return BadRecordFiles(name, lambda file, data, _: self.write(file, data))
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file as a whole: other processes see all of it, or nothing.
+
+        Raises ConnectorError or OptionError if the location cannot be written, and DeadlineError if it does not answer.
+        """
+        self.put(name, BytesIO(data), noun="bad records")
+
+    def check(self) -> None:
+        """Raise the errors of ``write`` if nothing can be written here.  Called on the driver, before a query begins.
+
+        Makes the folder if there is none.  In a bucket, an empty object stays, since the role may lack the right to
+        delete it.
+        """
+        self.put(_TRIAL, BytesIO(), noun="bad records", keep=False)

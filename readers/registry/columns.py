@@ -22,8 +22,16 @@ import pyarrow.types as kinds
 from tidegate.errors import CorruptDataError, OptionError, TidegateError, needing
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.conform import by_halves, conform, spark_schema
-from tidegate.readers.registry.client import LONG_IDS, RegisteredSchema, RegistryConfig, registry_of
-from tidegate.readers.registry.wire import VALUE_SCHEMA_ID, SchemaId, framed, last_header
+from tidegate.readers.registry.client import (
+    LONG_IDS,
+    VALUE_SCHEMA_ID,
+    RegisteredSchema,
+    RegistryConfig,
+    SchemaId,
+    framed,
+    last_header,
+    registry_of,
+)
 
 if TYPE_CHECKING:
     from tidegate.readers.avro.resolution import AvroSchema

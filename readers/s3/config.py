@@ -1,4 +1,4 @@
-"""The configuration of a connection to an S3 endpoint, and its clients."""
+"""The addresses of objects and of folders in buckets, and the configuration of a connection to their endpoint."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from http import HTTPStatus
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 ATTEMPTS = 3  # boto3's attempts for one request; the owner of a Deadline sends the request again after them
 MOST_CONNECTIONS = 64  # with boto3's 10, the threads that survey objects would wait for connections
@@ -197,3 +199,42 @@ def _assumed_role(fetcher: Any) -> Any:
             return DeferredRefreshableCredentials(fetcher.fetch_credentials, self.METHOD)
 
     return AssumedRole()
+
+
+_SCHEMES = {"s3", "s3a", "s3n"}  # Hadoop's s3a and s3n mean the same as s3
+
+
+class S3Address(NamedTuple):
+    """A place in S3, ``s3://bucket/key``: an object, or a folder's prefix, without a leading ``/``."""
+
+    bucket: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"s3://{self.bucket}/{self.key}"
+
+    @property
+    def folder(self) -> S3Address:
+        """The same folder without a final ``/``."""
+        return self._replace(key=self.key.rstrip("/"))
+
+    def within(self, key: str) -> S3Address:
+        """Return the place of a key in a folder without a final ``/``."""
+        return self._replace(key=f"{self.key}/{key}" if self.key else key)
+
+
+def s3_address(text: str) -> S3Address | None:
+    """Parse an address; return None for a text that is not one, such as a path or a URL."""
+    # A key may hold a ``?``, which would begin a query in a URL.
+    scheme, separator, rest = text.partition("://")
+    if not separator or scheme.lower() not in _SCHEMES:
+        return None
+    bucket, _, key = rest.partition("/")
+    return S3Address(bucket, key.lstrip("/"))
+
+
+def local_path(text: str) -> Path:
+    """Return the folder of a path or of a ``file:`` URL."""
+    if text.lower().startswith("file:"):
+        return Path(unquote(urlsplit(text).path))
+    return Path(text).expanduser().absolute()

@@ -11,13 +11,12 @@ import pyarrow as pa
 
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError
-from tidegate.readers.arrow.batch_sizes import ENOUGH_BYTES, merged
+from tidegate.readers.arrow.arrays import ENOUGH_BYTES, merged
 from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.bad_record_files import BadRecordFiles, digest_of
 from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRows
 from tidegate.readers.event_time.columns import RowTimes
-from tidegate.readers.objects.metadata import METADATA, metadata_scalar
-from tidegate.readers.objects.partitions import partition_scalar, partition_texts
+from tidegate.readers.objects.partitions import METADATA, metadata_scalar, partition_scalar, partition_texts
 from tidegate.readers.objects.values import SKIP_CORRUPT, Chunk, ObjectFormat
 from tidegate.readers.s3.store import ObjectStore
 

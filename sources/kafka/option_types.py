@@ -19,7 +19,7 @@ from tidegate.enumerators.kafka.offsets import ByTimestamp, OffsetPoint, Offsets
 from tidegate.enumerators.kafka.subscription import check_pattern
 from tidegate.readers.event_time.assigners import assigner_of
 from tidegate.readers.event_time.policy import EventTimePolicy
-from tidegate.readers.event_time.punctuated import marks_of
+from tidegate.readers.event_time.records import marks_of
 from tidegate.readers.kafka.client import EARLIEST, LATEST
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.places.place import Place, check_location

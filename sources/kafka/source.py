@@ -24,14 +24,13 @@ from tidegate.errors import OptionError
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.assigners import TimestampAssigner, assigner_of
 from tidegate.readers.event_time.policy import EventTimePolicy
-from tidegate.readers.event_time.punctuated import marks_of, punctuated_by
-from tidegate.readers.event_time.records import RecordTimes
+from tidegate.readers.event_time.records import RecordTimes, marks_of, punctuated_by
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.kafka.client import EARLIEST, LATEST
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.rows import BadRecordFile, arrow_schema
-from tidegate.readers.places.bad_records import BadRecordFolder
+from tidegate.readers.places.place import BadRecordFolder
 from tidegate.readers.registry.client import RegistryConfig
 from tidegate.sources.contract import check_only_origin
 from tidegate.sources.kafka.java.properties import connection_config, read_properties, without_effect

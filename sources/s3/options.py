@@ -20,19 +20,10 @@ from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.event_time.columns import EventTimeRange
 from tidegate.readers.formats.options import FormatOptions
-from tidegate.readers.formats.registry import (
-    FORMATS,
-    INFERRED,
-    FormatFactory,
-    FormatName,
-    Reading,
-    formats_with,
-)
-from tidegate.readers.objects.metadata import METADATA
-from tidegate.readers.objects.partitions import is_hidden
+from tidegate.readers.formats.registry import FORMATS, INFERRED, FormatFactory, FormatName, Reading, formats_with
+from tidegate.readers.objects.partitions import METADATA, is_hidden
 from tidegate.readers.objects.values import ObjectFormat
-from tidegate.readers.s3.address import S3Address, s3_address
-from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.readers.s3.config import S3Address, S3ConnectionConfig, s3_address
 from tidegate.readers.s3.store import ObjectStore
 from tidegate.sources.options import Duration, lower_case
 

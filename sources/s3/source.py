@@ -30,7 +30,7 @@ from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.formats.registry import FORMATS, Reading
 from tidegate.readers.objects.values import ObjectFormat, S3Object
-from tidegate.readers.places.bad_records import BadRecordFolder
+from tidegate.readers.places.place import BadRecordFolder
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.reader import S3SplitReader
 from tidegate.readers.s3.store import ObjectStore

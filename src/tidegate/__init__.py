@@ -42,17 +42,15 @@ if TYPE_CHECKING:
         TidegateError,
     )
     from tidegate.jobs.account.account import Account
-    from tidegate.jobs.account.query import account
+    from tidegate.jobs.account.of_progress import account
     from tidegate.jobs.archive.run import archive
     from tidegate.jobs.pages.query import report
     from tidegate.jobs.preview.preview import Preview, preview
-    from tidegate.sources.columns.decoding import from_avro, from_protobuf
-    from tidegate.sources.columns.watermark import with_source_watermark
+    from tidegate.sources.columns import from_avro, from_protobuf, with_source_watermark
     from tidegate.sources.kafka.source import KafkaSource
     from tidegate.sources.progress.query import on_progress, progress
     from tidegate.sources.s3.source import S3Source
-    from tidegate.sources.session.registration import register
-    from tidegate.sources.session.settings import session_conf
+    from tidegate.sources.session import register, session_conf
     from tidegate.sources.source import Source
     from tidegate.windows.spark.builder import WindowedStream, windowed
     from tidegate.windows.spark.operating import split_outputs
@@ -103,19 +101,19 @@ _HOMES = {
     "SourceProgress": "tidegate.enumerators.planning.source_progress",
     "WatermarkStrategy": "tidegate.alignment.strategy",
     "WindowedStream": "tidegate.windows.spark.builder",
-    "account": "tidegate.jobs.account.query",
+    "account": "tidegate.jobs.account.of_progress",
     "archive": "tidegate.jobs.archive.run",
-    "from_avro": "tidegate.sources.columns.decoding",
-    "from_protobuf": "tidegate.sources.columns.decoding",
+    "from_avro": "tidegate.sources.columns",
+    "from_protobuf": "tidegate.sources.columns",
     "on_progress": "tidegate.sources.progress.query",
     "preview": "tidegate.jobs.preview.preview",
     "progress": "tidegate.sources.progress.query",
-    "register": "tidegate.sources.session.registration",
+    "register": "tidegate.sources.session",
     "report": "tidegate.jobs.pages.query",
-    "session_conf": "tidegate.sources.session.settings",
+    "session_conf": "tidegate.sources.session",
     "split_outputs": "tidegate.windows.spark.operating",
     "windowed": "tidegate.windows.spark.builder",
-    "with_source_watermark": "tidegate.sources.columns.watermark",
+    "with_source_watermark": "tidegate.sources.columns",
 }
 
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from tidegate.enumerators.planning.offset import INITIAL_OFFSET, check_same_state
     from tidegate.sources.add_on import AddOn
     from tidegate.sources.bridge import Driver, check_has_watermarks, coordinator_of, schema_of, source_of
-    from tidegate.sources.columns.watermark import follow_add_on_watermark, later
+    from tidegate.sources.columns import follow_add_on_watermark, later
     from tidegate.sources.options import option_names
     from tidegate.sources.progress.query import LATE_DROPPED, WINDOWS
     from tidegate.sources.sentences import in_one_sentence, sentence_of
-    from tidegate.sources.session.settings import session_conf
+    from tidegate.sources.session import session_conf
     from tidegate.sources.tasks import ADD_ON_WATERMARK, END_OF_TIME_MS, SOURCE_WATERMARK
     from tidegate.sources.worker_daemon import freeze_imports
 
@@ -44,14 +44,14 @@ _HOMES = {
     "check_has_watermarks": "tidegate.sources.bridge",
     "check_same_state": "tidegate.enumerators.planning.offset",
     "coordinator_of": "tidegate.sources.bridge",
-    "follow_add_on_watermark": "tidegate.sources.columns.watermark",
+    "follow_add_on_watermark": "tidegate.sources.columns",
     "freeze_imports": "tidegate.sources.worker_daemon",
     "in_one_sentence": "tidegate.sources.sentences",
-    "later": "tidegate.sources.columns.watermark",
+    "later": "tidegate.sources.columns",
     "option_names": "tidegate.sources.options",
     "schema_of": "tidegate.sources.bridge",
     "sentence_of": "tidegate.sources.sentences",
-    "session_conf": "tidegate.sources.session.settings",
+    "session_conf": "tidegate.sources.session",
     "source_of": "tidegate.sources.bridge",
 }
 

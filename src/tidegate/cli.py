@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from tidegate.cli_ledger import ledger
 from tidegate.cli_options import (
     AsJson,
     Checkpoint,
@@ -31,6 +31,48 @@ from tidegate.cli_options import (
 )
 from tidegate.errors import OptionError, TidegateError, needing
 from tidegate.version import __version__
+
+__all__ = ["ledger"]
+
+_Location: TypeAlias = Annotated[
+    str, an_argument("PATH", "The stateLocation of the query: a folder, or s3://bucket/prefix.")
+]
+_Checkpoint: TypeAlias = Annotated[
+    str | None, an_option("DIR", "The checkpointLocation of the query, which shows what was read.", shown="none")
+]
+
+ledger = typer.Typer(help="Show what an S3 query has found and read.", no_args_is_help=True)
+
+
+def print_answer(answer: Any) -> None:
+    """Print an answer as JSON, with escapes: a key may hold a command for the terminal."""
+    typer.echo(json.dumps(answer, indent=1))
+
+
+@ledger.command()
+def show(location: _Location, *, checkpoint: _Checkpoint = None, option: SourceOptions = None) -> None:
+    """Show which query uses the state location, which objects it has found, and how many of them it has read."""
+    from tidegate.jobs.ledger import open_query_ledger
+
+    print_answer(open_query_ledger(location, checkpoint, option).to_json())
+
+
+@ledger.command()
+def why(
+    location: _Location,
+    key: Annotated[str, an_argument("KEY", "The object's key, or a glob in which * also stands for /.")],
+    *,
+    checkpoint: _Checkpoint = None,
+    option: SourceOptions = None,
+) -> None:
+    """Say why an object was read, or was not.
+
+    The bucket is searched only with --option path=... and the other options of the query.
+    """
+    from tidegate.jobs.ledger import Wanted, open_query_ledger, why_of
+
+    print_answer(why_of(open_query_ledger(location, checkpoint, option), Wanted(key)))
+
 
 __all__ = ["app", "main"]
 
@@ -110,7 +152,7 @@ def preview(  # noqa: PLR0913 - parameters are options
     Give --bootstrap-servers and --topic, or --path.
     """
     from tidegate.jobs.arguments import named_source, parse_span, span_text
-    from tidegate.jobs.preview.terminal import show_preview
+    from tidegate.jobs.preview.preview import show_preview
 
     of_kafka = kafka_options(bootstrap_servers, topic, kafka, kafka_properties) | {"--rows-per-batch": rows_per_batch}
     own = {"maxOffsetsPerTrigger": rows_per_batch, "maxDrift": span_text("--max-drift", max_drift)}
@@ -148,8 +190,7 @@ def backfill(  # noqa: PLR0913 - parameters are options
 
     A TIME is ISO 8601, in UTC unless it has a zone, or milliseconds since 1970.
     """
-    from tidegate.jobs.backfill.source import backfill_source
-    from tidegate.jobs.show import show_backfill
+    from tidegate.jobs.backfill import backfill_source, show_backfill
 
     source = backfill_source(
         out,
@@ -209,7 +250,7 @@ def conformance(
 
     The exit code is 1 if the connector breaks a rule.
     """
-    from tidegate.jobs.conformance.command import check_conformance
+    from tidegate.jobs.conformance import check_conformance
 
     with _told_if_stopped():
         conforms = check_conformance(harness, tiers=tier or [], rules=rule or [])
@@ -224,7 +265,7 @@ def demo(
     html: Annotated[Path, an_option("FILE", "The page to write.")] = Path("tidegate-demo.html"),
 ) -> None:
     """Count the rows of a skewed topic twice, unaligned and aligned, and show how many were lost."""
-    from tidegate.jobs.show import show_demo
+    from tidegate.jobs.demo.page import show_demo
 
     with _told_if_stopped("no page is written"):
         show_demo(rows, html)

@@ -15,7 +15,7 @@ from tidegate.alignment.generators.contract import (
     WatermarkGenerator,
     WatermarkOutput,
 )
-from tidegate.readers.event_time.punctuated import Marks, PunctuatedWatermarks, punctuated_by
+from tidegate.readers.event_time.records import Marks, PunctuatedWatermarks, punctuated_by
 
 __all__ = [
     "NO_EVENT_TIME",

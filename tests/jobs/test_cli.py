@@ -10,8 +10,7 @@ import pytest
 
 from tests.support.command import TIDEGATE, finish, started
 from tests.support.streams import NOON, new_topic, start
-from tidegate.jobs.follow import follow
-from tidegate.jobs.session import cause
+from tidegate.jobs.session import cause, follow
 
 ONE_SOURCE = "give --bootstrap-servers and --topic, or --path for objects of S3"
 

@@ -4,8 +4,8 @@ import json
 from types import SimpleNamespace
 
 from tests.support.progresses import one
-from tidegate.jobs import follow as followed
-from tidegate.jobs.follow import follow
+from tidegate.jobs import session as followed
+from tidegate.jobs.session import follow
 
 
 class Query:

@@ -12,7 +12,7 @@ from tests.jobs.checkpoints import write_log
 from tests.support.logs import coordinating
 from tests.support.streams import HOUR, NOON
 from tidegate import S3Source, WatermarkStrategy
-from tidegate.cli_ledger import print_answer
+from tidegate.cli import print_answer
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.jobs.figures import clock_time
 from tidegate.jobs.ledger import Wanted

@@ -4,7 +4,7 @@ import re
 import pytest
 
 from tests.jobs.checkpoints import log_batch
-from tidegate.enumerators.folders.local import LocalFolder
+from tidegate.enumerators.folders.folder import LocalFolder
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import CheckpointError
 from tidegate.jobs.spark_checkpoint import BatchLogs

@@ -22,9 +22,8 @@ from tests.support.progresses import HOUR, NOON, report
 from tidegate.enumerators import process_identity
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.notes.application import application_notes
-from tidegate.enumerators.notes.folder import NoteFolder
+from tidegate.enumerators.notes.folder import PROGRESS, NoteFolder, ProgressNote
 from tidegate.enumerators.notes.group import GroupFolder
-from tidegate.enumerators.notes.progress import PROGRESS, ProgressNote
 from tidegate.enumerators.planning.pace import BATCHES, batch_note
 from tidegate.jobs.watch import group_sources, live_sources, live_table
 from tidegate.readers.s3.config import S3ConnectionConfig

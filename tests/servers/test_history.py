@@ -6,7 +6,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from tidegate.errors import ServerError
 from tidegate.servers import write_history
-from tidegate.servers.batches import CODECS
+from tidegate.servers.history import CODECS
 
 DISORDERED_MS = np.array([5_000, 4_999, 0, 2**41, 7_000, 6_000, 2**40 + 1], np.int64)
 

@@ -22,9 +22,9 @@ from tidegate.errors import CheckpointError, ContractError, OptionError
 from tidegate.jobs.watch import group_sources
 from tidegate.readers.contract import ReadTask, SplitReader
 from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.sources import columns
 from tidegate.sources.add_on import AddOn
 from tidegate.sources.bridge import Driver, data_source_class, schema_of
-from tidegate.sources.columns import watermark
 from tidegate.sources.tasks import TaskPartition, read_task
 from tidegate.watermarks import AscendingTimestampsWatermarks
 
@@ -99,7 +99,7 @@ def test_a_row_in_which_every_column_is_null_is_taken_for_no_watermark_row(spark
 def test_the_delay_is_that_of_spark_also_in_a_time_zone_that_changes_to_winter_time(spark, monkeypatch, delay, seconds):
     watermark_us = 1_792_843_200_000_001  # noon of 24 October 2026, in a row with only the watermark
     rows = spark.sql(f"SELECT timestamp_micros(0) AS timestamp, timestamp_micros({watermark_us}) AS source_watermark")
-    monkeypatch.setattr(watermark, "_without_watermark_rows", lambda marked: marked)
+    monkeypatch.setattr(columns, "_without_watermark_rows", lambda marked: marked)
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     try:

@@ -1,6 +1,5 @@
 """Coordinators without Spark: sources in memory, whose time stands still unless a test moves it, and real ones."""
 
-from bisect import bisect_right
 from contextlib import closing
 from datetime import timedelta
 
@@ -43,11 +42,6 @@ class Clock:
     @property
     def clocks(self):
         return Clocks(self, self.wall, self.sleep)
-
-
-def most_in_a_second(times_s):
-    """Return how many of some rising times lie within a second, at most; one that rounding moved is not counted."""
-    return max((bisect_right(times_s, at_s + 1 - 1e-6) - place for place, at_s in enumerate(times_s)), default=0)
 
 
 def coordinator_over(source, **settings):

@@ -10,8 +10,7 @@ from itertools import islice
 
 from tidegate.enumerators.daemon_threads import DaemonThreads
 from tidegate.enumerators.s3.listing_rules import ListingRules
-from tidegate.enumerators.s3.notifications.held_messages import HIDDEN_S, HeldMessages
-from tidegate.enumerators.s3.notifications.messages import created_objects
+from tidegate.enumerators.s3.notifications.messages import HIDDEN_S, HeldMessages, created_objects
 from tidegate.enumerators.s3.notifications.queue import LONGEST_HIDDEN_S, Message, NotificationQueue, QueueState
 from tidegate.errors import counted
 from tidegate.readers.objects.values import S3Object

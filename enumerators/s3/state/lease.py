@@ -19,7 +19,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
-from tidegate.enumerators.folders.contract import Folder, Stored
+from tidegate.enumerators.folders.folder import Folder, Stored
 from tidegate.enumerators.process_identity import has_ended, this_process
 from tidegate.errors import CheckpointError, ConnectorError, TidegateError
 

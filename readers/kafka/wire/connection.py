@@ -30,12 +30,13 @@ from tidegate.errors import (
     TransientError,
 )
 from tidegate.readers.kafka.wire.frames import FrameSocket, FrameTooLargeError
-from tidegate.readers.kafka.wire.login import listener_at, log_in
+from tidegate.readers.kafka.wire.login import log_in
 from tidegate.readers.kafka.wire.tls import look_at_for
 from tidegate.readers.kafka.wire.tokens import TokenError
 
 CORRELATION = struct.Struct(">i")
 LARGEST_ID = 2**31 - 1
+_PROTOCOL_HINT = "; look at kafka.security.protocol"
 _WITHIN_PYTHON = re.compile(r" \(_ssl\.c:\d+\)")
 
 _LOOK_AT: dict[type[Exception], str] = {
@@ -80,7 +81,7 @@ class BrokerConnection:
         try:
             self._socket.send(request.encode(framed=True, header=True), deadline)
         except OSError as error:
-            raise self._lost(error, deadline) from error
+            raise self._lost(error) from error
         self._awaited.append(self._last_id)
         return self._last_id
 
@@ -105,7 +106,7 @@ class BrokerConnection:
                 if expected == request_id:
                     return frame
         except (OSError, FrameTooLargeError) as error:
-            raise self._lost(error, deadline) from error
+            raise self._lost(error) from error
 
     @property
     def is_closed(self) -> bool:
@@ -120,36 +121,33 @@ class BrokerConnection:
         """Close the socket; may be called again."""
         self._socket.close()
 
-    def _lost(self, error: OSError | FrameTooLargeError, deadline: float) -> ConnectorError:
+    def _lost(self, error: OSError | FrameTooLargeError) -> ConnectorError:
         self.close()
         sentence = f"lost the Kafka broker {self.address}: {_reason(error)}"
         if isinstance(error, FrameTooLargeError):
             return RefusedError(f"{sentence}; look at kafka.receive.message.max.bytes")
         # A broker that requires a login sends its versions to every client, and then closes the connection.
-        refusal = None if self._was_answered else _other_protocol(self.address, self._properties, error, deadline)
-        return refusal or TransientError(sentence)
+        return TransientError(f"{sentence}{_PROTOCOL_HINT if _is_cut_off(error) and not self._was_answered else ''}")
 
 
 def _connect(address: str, properties: Mapping[str, Any], timeout_s: float) -> tuple[FrameSocket, Any]:
-    deadline = time.monotonic() + timeout_s
     try:
         return log_in(address, properties, timeout_s)
     except OptionError:
         raise
     except Exception as error:  # noqa: BLE001 - of sockets, TLS, SASL mechanisms and their libraries
         traceback.clear_frames(error.__traceback__)  # these hold logins
-        failure = _failure(address, properties, error, deadline)
+        failure = _failure(address, properties, error)
         # A traceback would show the cause as it is.
         raise failure from (error if str(error) in str(failure) else None)
 
 
-def _failure(address: str, properties: Mapping[str, Any], error: Exception, deadline: float) -> ConnectorError:
+def _failure(address: str, properties: Mapping[str, Any], error: Exception) -> ConnectorError:
     """Return the reason why there is no connection: TransientError if trying again may help, otherwise RefusedError."""
-    if (refusal := _other_protocol(address, properties, error, deadline)) is not None:
-        return refusal
     reason = _without_secrets(_reason(error), properties)
     if _may_heal(error):
-        return TransientError(f"cannot connect to {address}: {reason}")
+        hint = _PROTOCOL_HINT if _is_cut_off(error) else ""
+        return TransientError(f"cannot connect to {address}: {reason}{hint}")
     options = _look_at(error)
     hint = f"; look at {options}" if options else ""
     if isinstance(error, TokenError):
@@ -157,29 +155,12 @@ def _failure(address: str, properties: Mapping[str, Any], error: Exception, dead
     return RefusedError(f"the Kafka broker {address} refused the connection: {reason}{hint}")
 
 
-def _other_protocol(
-    address: str, properties: Mapping[str, Any], error: Exception, deadline: float
-) -> RefusedError | None:
-    """Return the refusal if the listener speaks another protocol, which a close or an unreadable answer indicates."""
-    if not _is_of_another_protocol(error):
-        return None
-    protocol = properties.get("security_protocol", "PLAINTEXT")
-    listener = listener_at(address, properties, max(0.0, deadline - time.monotonic()))
-    if listener is None or listener.protocol == protocol:
-        return None
-    offered = f" with {' or '.join(listener.mechanisms)}" if listener.mechanisms else ""
-    return RefusedError(
-        f"the Kafka broker {address} refused the connection: it speaks {listener.protocol}{offered}, "
-        f"but kafka.security.protocol is {protocol}"
-    )
-
-
-def _is_of_another_protocol(error: Exception) -> bool:
-    """Return whether another protocol of the listener may explain the refusal."""
+def _is_cut_off(error: Exception) -> bool:
+    """Return whether the broker closed the connection without a word, as it does to clients of another protocol."""
     if isinstance(error, ssl.SSLError):
-        return look_at_for(error) in {"", "kafka.security.protocol"}
-    cut_off = isinstance(error, OSError) and error.errno in (None, errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN)
-    return (cut_off and not isinstance(error, TimeoutError)) or isinstance(error, FrameTooLargeError | CorruptDataError)
+        return not look_at_for(error)
+    is_unconnected = isinstance(error, OSError) and error.errno == errno.ENOTCONN
+    return is_unconnected or isinstance(error, ConnectionResetError | BrokenPipeError)
 
 
 def _may_heal(error: Exception) -> bool:
@@ -208,4 +189,6 @@ def _without_secrets(text: str, properties: Mapping[str, Any]) -> str:
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return str(error) if error.args and "timed out" not in str(error) else "it does not answer"
+    if _is_cut_off(error):
+        return "it closed the connection"
     return _WITHIN_PYTHON.sub("", str(error))

@@ -11,8 +11,6 @@ import struct
 import time
 from typing import Any
 
-from tidegate.readers.kafka.wire.request_rate import wait_for_turn
-
 LARGEST_FRAME = 100_000_000
 SMALLEST_BUFFER = 64 << 10
 LENGTH = struct.Struct(">i")
@@ -38,8 +36,7 @@ class FrameSocket:
         self._buffer = memoryview(bytearray(SMALLEST_BUFFER))
 
     def send(self, frame: bytes, deadline: float) -> None:
-        """Send a frame that begins with its length, when it is its turn.  Raises OSError."""
-        wait_for_turn()
+        """Send a frame that begins with its length.  Raises OSError."""
         self._socket.settimeout(remaining_s(deadline))
         self._socket.sendall(frame)
 

@@ -22,7 +22,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafka import __version__ as kafka_python_version
 from kafka import errors as kafka_errors
@@ -41,7 +41,7 @@ from tidegate.kafka_private import (
     get_sasl_mechanism,
 )
 from tidegate.readers.kafka.wire.frames import LARGEST_FRAME, FrameSocket, connected, remaining_s
-from tidegate.readers.kafka.wire.tls import tls_context, unverified_context
+from tidegate.readers.kafka.wire.tls import tls_context
 from tidegate.readers.kafka.wire.tokens import TokenError, TokenProvider
 
 FEWEST_ITERATIONS = 4096
@@ -148,17 +148,9 @@ class _Client(ScramClient):  # type: ignore[misc]
 
 
 SETUP_TIMEOUT_MS = 10_000  # as in Java
-LONGEST_LOOK_S = 5.0
 LONGEST_HEADER = 1 << 10
 CORRELATION = struct.Struct(">i")
 _LOGIN_OFFERED = (kafka_errors.NoError.errno, kafka_errors.UnsupportedSaslMechanismError.errno)
-
-
-class Listener(NamedTuple):
-    """The protocol that a broker's listener speaks, and the SASL mechanisms that it offers."""
-
-    protocol: str
-    mechanisms: tuple[str, ...] = ()
 
 
 def open_frames(
@@ -205,18 +197,6 @@ def log_in(address: str, properties: Mapping[str, Any], timeout_s: float) -> tup
         frames.close()
         raise
     return frames, versions
-
-
-def listener_at(address: str, properties: Mapping[str, Any], timeout_s: float) -> Listener | None:
-    """Find the protocol of a listener, without our certificate and our login.
-
-    Called after a refusal without a reason, as Kafka refuses clients of another protocol.
-    """
-    share_s = min(timeout_s, LONGEST_LOOK_S) / 2
-    for context in (None, unverified_context()):
-        with suppress(Exception):  # this attempt may also be refused, in any way
-            return _look(address, properties, context, time.monotonic() + share_s)
-    return None
 
 
 def decode_response(request: Any, frame: memoryview) -> Any:
@@ -322,28 +302,3 @@ def _authenticating(token: bytes, versions: BrokerVersionData) -> Any:
     request = SaslAuthenticateRequest(token)
     request.API_VERSION = versions.api_version(request)
     return request
-
-
-def _look(address: str, properties: Mapping[str, Any], context: ssl.SSLContext | None, deadline: float) -> Listener:
-    tls = "PLAINTEXT" if context is None else "SSL"
-    try:
-        frames = open_frames(address, properties, remaining_s(deadline), context)
-    except ssl.SSLError as error:
-        # It sends an alert if it requires our certificate, so it speaks TLS.
-        if "ALERT" in (error.reason or ""):
-            return Listener(tls)
-        raise
-    try:
-        ask = _Asking(frames, properties.get("client_id", "tidegate"))
-        try:
-            versions = _versions(ask, deadline)
-            offered = ask(_greeting("PLAIN", versions), deadline)
-        except Exception:
-            if context is not None:
-                return Listener(tls)
-            raise
-        if offered.error_code in _LOGIN_OFFERED:
-            return Listener(f"SASL_{tls}", tuple(offered.mechanisms))
-        return Listener(tls)
-    finally:
-        frames.close()

@@ -200,14 +200,6 @@ def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext | None:
     return context
 
 
-def unverified_context() -> ssl.SSLContext:
-    """Return a context that trusts every server and shows no certificate, only to find out whether there is TLS."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
-
-
 def look_at_for(error: ssl.SSLError) -> str:
     """Return the options that explain why a handshake fails for good; empty: it was only cut off."""
     if isinstance(error, ssl.SSLCertVerificationError):

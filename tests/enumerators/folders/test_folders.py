@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.enumerators.folders.local import LocalFolder
+from tidegate.enumerators.folders.folder import LocalFolder
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.errors import ConnectorError, DeadlineError, OptionError
 from tidegate.readers.s3.config import S3ConnectionConfig

@@ -5,7 +5,7 @@ import pytest
 from tests.enumerators.notes.group_members import LEASE_S, Member
 from tests.enumerators.planning.spark_watermark import SparkWatermark
 from tests.support.logs import Clock, Logs
-from tidegate.enumerators.folders.local import LocalFolder
+from tidegate.enumerators.folders.folder import LocalFolder
 from tidegate.enumerators.notes.application import application_notes
 from tidegate.enumerators.notes.folder import NoteFolder
 

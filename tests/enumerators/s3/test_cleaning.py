@@ -15,7 +15,7 @@ from tidegate.enumerators.s3.cleaning import ObjectCleaner, SourceCleaning
 from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.errors import CheckpointError, ConnectorError, DeadlineError, OptionError
 from tidegate.readers.objects.values import Chunk
-from tidegate.readers.s3.address import S3Address
+from tidegate.readers.s3.config import S3Address
 from tidegate.readers.s3.store import ObjectStore
 
 KEYS = ["in/a.json", "in/dt=2026-11-21/ünï +%41&b.json"]

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from tests.support.progresses import PROVEN, offset, one, progress, report, run, source, typed
 from tidegate.jobs.account.account import Figure, SourceAccount, balanced
-from tidegate.jobs.account.of_progress import account_of_run
-from tidegate.jobs.account.query import rows_in_state
+from tidegate.jobs.account.of_progress import account_of_run, rows_in_state
 
 BOUNDS = st.sampled_from(["exact", "by plan", "at least", "at most", "about"])
 FIGURES = st.builds(Figure, st.none() | st.integers(0, 50), BOUNDS)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.jobs.checkpoints import log_batch
 from tests.support.progresses import PROVEN, offset, progress, report, source, typed
-from tidegate.enumerators.folders.local import LocalFolder
+from tidegate.enumerators.folders.folder import LocalFolder
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import OptionError, ServerError
 from tidegate.jobs.account import of_checkpoint

@@ -1,6 +1,6 @@
 """Sources of back-fills, as the command makes them."""
 
-from tidegate.jobs.backfill.source import backfill_source
+from tidegate.jobs.backfill import backfill_source
 
 
 def asked(out, path=None, *, max_drift="1 hour", begin=None, end=None, options=(), **of_kafka):

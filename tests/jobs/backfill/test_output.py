@@ -8,8 +8,7 @@ from tests.jobs.checkpoints import log_batch
 from tests.support.progresses import HOUR, NOON, one, progress, report, source, typed
 from tidegate import OptionError
 from tidegate.jobs.account.of_progress import RunTally
-from tidegate.jobs.backfill.output import Output
-from tidegate.jobs.backfill.run import RunLine, account_of, summary
+from tidegate.jobs.backfill import Output, RunLine, account_of, summary
 from tidegate.jobs.figures import clock_time
 
 BINDING = {"--topic": ["orders"], "--to": None}

@@ -13,10 +13,8 @@ from tests.jobs.checkpoints import log_batch
 from tests.support.command import await_while_running, descendants, finish, started
 from tests.support.streams import HOUR, NOON, even_times, every, new_topic
 from tidegate.errors import OptionError
-from tidegate.jobs.backfill import run as backfill_run
-from tidegate.jobs.backfill.output import Output
-from tidegate.jobs.backfill.run import backfill
-from tidegate.jobs.backfill.source import binding
+from tidegate.jobs import backfill as backfill_run
+from tidegate.jobs.backfill import Output, backfill, binding
 
 COUNTS = (2_000, 2_000, 800)
 HISTORY = (even_times(NOON, NOON + 6 * HOUR, 2_000),) * 2 + (even_times(NOON + 4 * HOUR, NOON + 6 * HOUR, 800),)

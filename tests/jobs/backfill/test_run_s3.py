@@ -5,9 +5,7 @@ from pyarrow import dataset
 
 from tests.jobs.backfill.sources import asked
 from tests.support.streams import HOUR, MINUTE, NOON
-from tidegate.jobs.backfill.output import Output
-from tidegate.jobs.backfill.run import RunLine, write_batches
-from tidegate.jobs.backfill.source import binding
+from tidegate.jobs.backfill import Output, RunLine, binding, write_batches
 
 HOURS = 24
 

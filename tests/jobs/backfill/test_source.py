@@ -5,7 +5,7 @@ import pytest
 
 from tests.jobs.backfill.sources import asked
 from tidegate import OptionError
-from tidegate.jobs.backfill.source import binding
+from tidegate.jobs.backfill import binding
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=timezone.utc)
 OUT = Path("/out")

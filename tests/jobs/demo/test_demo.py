@@ -11,9 +11,8 @@ from tests.support.command import finish, started
 from tests.support.progresses import HOUR, NOON, progress, report, source, typed
 from tidegate import KafkaSource
 from tidegate.alignment.durations import epoch_ms
-from tidegate.jobs.demo.built_in import as_progress
 from tidegate.jobs.demo.page import COLUMNS, page, row, traced
-from tidegate.jobs.demo.run import CountRun, Demo, _jars, _unaligned, skewed_history
+from tidegate.jobs.demo.run import CountRun, Demo, _jars, _unaligned, as_progress, skewed_history
 from tidegate.jobs.pages.canvas import hours_since
 from tidegate.jobs.pages.chart import chart
 from tidegate.jobs.pages.trace import Stretch

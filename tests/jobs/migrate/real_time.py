@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 import tidegate
 from tests.support.streams import NOON
 from tidegate.cli import app
-from tidegate.jobs.demo.built_in import built_in_jars
+from tidegate.jobs.demo.run import built_in_jars
 from tidegate.servers import KafkaServer, write_history
 
 PARTITIONS, MINUTES, EACH = 2, 9, 50  # rows of a window in each partition

@@ -14,7 +14,7 @@ from tests.support.streams import (
     kafka_source,
     new_topic,
 )
-from tidegate.enumerators.folders.local import LocalFolder
+from tidegate.enumerators.folders.folder import LocalFolder
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import ConnectorError
 from tidegate.readers.places.place import Place

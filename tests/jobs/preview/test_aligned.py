@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from tests.jobs.preview.test_spark import MINUTE_MS, demonstration, histories
 from tidegate.alignment.budget import UNLIMITED, Budget
-from tidegate.jobs.preview.aligned import aligned_histories
-from tidegate.jobs.preview.spark import outcome
+from tidegate.jobs.preview.simulated import aligned_histories, outcome
 
 HOUR_MS = 60 * MINUTE_MS
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.alignment.splits import Head
-from tidegate.jobs.preview.curve import Curve
+from tidegate.jobs.preview.topics import Curve
 
 BEGIN = 7
 

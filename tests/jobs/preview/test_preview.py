@@ -4,7 +4,6 @@ import json
 import re
 from contextlib import closing, contextmanager
 from datetime import timedelta
-from functools import partial
 
 import numpy as np
 import pytest
@@ -12,17 +11,14 @@ from kafka import KafkaProducer
 
 from tests.jobs.preview.test_spark import row_by_row
 from tests.support.command import await_that
-from tests.support.logs import Clock, most_in_a_second
 from tests.support.streams import HOUR, MINUTE, NOON, even_times, kafka_source, new_topic
 from tidegate import ConnectorError, KafkaSource, OptionError, preview
 from tidegate.alignment.splits import SplitRange
 from tidegate.jobs.demo.run import skewed_history
-from tidegate.jobs.preview import aligned, topics
+from tidegate.jobs.preview import simulated, topics
 from tidegate.jobs.preview.advice import of_spark, remarks
 from tidegate.jobs.preview.seen import History
 from tidegate.readers.contract import ReadTask
-from tidegate.readers.kafka.wire.frames import FrameSocket
-from tidegate.readers.kafka.wire.request_rate import RequestRate
 from tidegate.servers import KafkaSecurity, KafkaServer
 
 DAY = 24 * HOUR
@@ -71,23 +67,6 @@ def test_the_command_predicts_what_spark_loses_of_the_demonstrations_topic(kafka
     assert 16 <= said["batches"] <= 18
     assert said["tidegate"]["leastDelay"] < 5 * MINUTE
     assert (said["tidegate"]["complete"], said["tidegate"]["rows"]) == (True, 33_000)
-
-
-def test_no_second_has_more_requests_than_are_promised(kafka, monkeypatch):
-    """Requests of all kinds are counted, by a clock that only the pauses between them move."""
-    topic, clock, sent_s = new_topic(kafka, *skewed_history(3_300)), Clock(), []
-    sends = FrameSocket.send
-
-    def send(frames, frame, deadline):
-        sends(frames, frame, deadline)
-        sent_s.append(clock.now)
-
-    monkeypatch.setattr(FrameSocket, "send", send)
-    monkeypatch.setattr(topics, "REQUESTS_PER_SECOND", 20)
-    monkeypatch.setattr(topics, "RequestRate", partial(RequestRate, clock=clock, sleep=clock.sleep))
-    preview(kafka_source(kafka, topic))
-    assert len(sent_s) > 200
-    assert most_in_a_second(sent_s) == 20
 
 
 def test_the_command_shows_the_topic_and_lines_to_paste_also_as_a_page(kafka, tidegate, tmp_path):
@@ -234,7 +213,7 @@ def test_an_empty_topic_is_one_sentence(kafka, tidegate, tmp_path):
 
 
 def test_figures_of_a_part_of_the_batches_are_marked(kafka, tidegate, tmp_path, monkeypatch):
-    monkeypatch.setattr(aligned, "MOST_PLANS", 40)
+    monkeypatch.setattr(simulated, "MOST_PLANS", 40)
     topic, html = new_topic(kafka, *skewed_history(3_300)), tmp_path / "part.html"
     command = ("preview", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--max-drift", "1 hour")
     _, output, _ = tidegate(*command, "--html", html)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tidegate.jobs.demo.run import skewed_history
 from tidegate.jobs.preview.seen import MOST_TIMES, History
-from tidegate.jobs.preview.spark import by_backlog, outcome
+from tidegate.jobs.preview.simulated import by_backlog, outcome
 
 MINUTE_MS = 60_000
 

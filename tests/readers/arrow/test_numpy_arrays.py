@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.readers.arrow.numpy_arrays import are_null, int64_values, integers
+from tidegate.readers.arrow.arrays import are_null, int64_values, integers
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 CUTS = st.integers(0, 20)

@@ -14,8 +14,7 @@ from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWat
 from tidegate.errors import ContractError, CorruptDataError
 from tidegate.readers.event_time.assigners import JsonTimestamp
 from tidegate.readers.event_time.policy import EventTimePolicy
-from tidegate.readers.event_time.punctuated import marks_of, punctuated_by
-from tidegate.readers.event_time.records import RecordTimes
+from tidegate.readers.event_time.records import RecordTimes, marks_of, punctuated_by
 from tidegate.readers.event_time.units import LARGEST_MS
 from tidegate.readers.kafka.batches import corruption_named
 

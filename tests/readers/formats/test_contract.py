@@ -21,7 +21,7 @@ from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.enumerators.s3.times.origin import ColumnTimes
 from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError, OptionError
-from tidegate.readers.arrow.batch_sizes import BATCH_BYTES
+from tidegate.readers.arrow.arrays import BATCH_BYTES
 from tidegate.readers.arrow.conform import conform
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.columns import times_ms

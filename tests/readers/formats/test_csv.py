@@ -19,8 +19,7 @@ from tidegate.errors import BadRecordError, CorruptDataError, OptionError
 from tidegate.readers.formats import csv as csv_format
 from tidegate.readers.formats import csv_records
 from tidegate.readers.formats.bad_records import BadRecordPolicy
-from tidegate.readers.formats.csv import CsvFormat
-from tidegate.readers.formats.csv_values import converter_of
+from tidegate.readers.formats.csv import CsvFormat, converter_of
 from tidegate.readers.formats.options import CsvDialect
 from tidegate.readers.objects.partitions import GivenColumns
 

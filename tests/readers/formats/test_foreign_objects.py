@@ -20,7 +20,7 @@ from tests.support.objects.lab import InMemory, held, read
 from tidegate.errors import ConnectorError, CorruptDataError
 from tidegate.readers.formats.options import FormatOptions
 from tidegate.readers.formats.registry import FORMATS, INFERRED
-from tidegate.readers.objects.signatures import other_format
+from tidegate.readers.objects.file import other_format
 from tidegate.readers.objects.values import Chunk
 
 SPARKS_AVRO = "org.apache.spark.sql.avro.AvroFileFormat"

@@ -12,7 +12,7 @@ from tests.readers.formats.contract import TO_CONTINUE
 from tests.readers.formats.json_texts import BAD, SCHEMA, read_text, records_of
 from tests.support.objects.lab import BOM, COMPRESSED, Memory, chunk, read_all
 from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError, OptionError
-from tidegate.readers.arrow import batch_sizes
+from tidegate.readers.arrow import arrays
 from tidegate.readers.formats import json_lines
 from tidegate.readers.formats import json_values as values
 from tidegate.readers.formats.bad_records import BadRecordPolicy
@@ -95,7 +95,7 @@ def test_values_that_go_on_in_the_next_line_are_not_joined():
 
 
 def test_a_batch_is_bounded_however_little_text_makes_it(monkeypatch):
-    for module in (json_lines, batch_sizes):
+    for module in (json_lines, arrays):
         monkeypatch.setattr(module, "BATCH_BYTES", 100_000)
     quick, made = JsonLines._quick, []
     monkeypatch.setattr(JsonLines, "_quick", lambda *given: made.append(quick(*given)) or made[-1])

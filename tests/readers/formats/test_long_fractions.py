@@ -9,7 +9,7 @@ from tests.support.objects.lab import Memory, chunk
 from tidegate.errors import BadRecordError
 from tidegate.readers.arrow.conform import conform
 from tidegate.readers.formats.bad_records import BadRecordPolicy
-from tidegate.readers.formats.csv_values import converter_of
+from tidegate.readers.formats.csv import converter_of
 from tidegate.readers.formats.json import JsonFormat
 
 KIND = pa.decimal128(10, 2)

@@ -17,11 +17,11 @@ from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.assigners import JsonTimestamp
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.records import RecordTimes
-from tidegate.readers.events.watching import Watching, watched
+from tidegate.readers.events.event import Watching, watched
 from tidegate.readers.kafka.config import KafkaConnectionConfig
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.rows import BadRecordFile, lines_of
-from tidegate.readers.places.bad_records import BadRecordFolder
+from tidegate.readers.places.place import BadRecordFolder
 from tidegate.readers.s3.config import S3ConnectionConfig
 
 TIMES = RecordTimes(JsonTimestamp("/at", "ms"), EventTimePolicy("fail", sets_aside=True))

@@ -33,7 +33,7 @@ from tidegate.readers.kafka.batches import split_batches, visible_batches
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.decoder import RecordDecoder
 from tidegate.readers.kafka.peek import first_record
-from tidegate.servers.batches import CODECS
+from tidegate.servers.history import CODECS
 
 ORDERS = TopicPartition("orders", 3)
 FOREVER = 2**63 - 1

@@ -8,8 +8,7 @@ import pytest
 
 from tidegate.errors import ConnectorError, OptionError
 from tidegate.readers import bad_record_files as module
-from tidegate.readers.places.bad_records import BadRecordFolder
-from tidegate.readers.places.place import check_location
+from tidegate.readers.places.place import BadRecordFolder, check_location
 from tidegate.readers.s3.config import S3ConnectionConfig
 
 

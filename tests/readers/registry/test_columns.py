@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.support.bytes import varint
 from tests.support.servers.registry_server import AT, avro, avro_value, decoded_as, header, registry_of, times
 from tidegate.errors import CorruptDataError, InstallationError, OptionError
+from tidegate.readers.registry.client import framed, last_header, without_id
 from tidegate.readers.registry.columns import column_of_subject
-from tidegate.readers.registry.wire import framed, last_header, without_id
 
 ORDER = avro(("id", ["null", "int"]))
 PAYMENT = {**avro(("sum", "int")), "name": "Payment"}

@@ -14,7 +14,7 @@ from tests.support.servers.registry_server import AT, avro, avro_value, decoded_
 from tidegate import KafkaSource
 from tidegate.alignment.horizon import Horizon
 from tidegate.errors import CorruptDataError, OptionError
-from tidegate.readers.event_time.punctuated import marks_of
+from tidegate.readers.event_time.records import marks_of
 from tidegate.readers.registry.client import RegisteredSchema, RegistryConfig
 from tidegate.readers.registry.columns import column_of_subject
 from tidegate.readers.registry.protobuf import ProtobufSchema, ProtobufValues

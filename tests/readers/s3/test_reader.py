@@ -12,7 +12,7 @@ from tidegate.alignment.splits import SplitRange
 from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.columns import EventTimeRange, RowTimes
-from tidegate.readers.objects.metadata import METADATA
+from tidegate.readers.objects.partitions import METADATA
 from tidegate.readers.objects.values import Chunk, ObjectFormat
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.reader import S3SplitReader

@@ -11,7 +11,7 @@ from tests.support.command import await_that
 from tests.support.queues import event_bridge_body, s3_body, sns_body
 from tests.support.streams import HOUR, MINUTE, NOON, available_now, finish, milliseconds, parsed, running, start
 from tidegate import OptionError, Source, WatermarkStrategy
-from tidegate.enumerators.folders.local import LocalFolder
+from tidegate.enumerators.folders.folder import LocalFolder
 from tidegate.jobs.spark_checkpoint import BatchLogs
 from tidegate.windows import TumblingEventTimeWindows
 

@@ -26,7 +26,7 @@ from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.rows import arrow_schema
 from tidegate.readers.kafka.wire.connection import BrokerConnection
 from tidegate.readers.kafka.wire.login import decode_response
-from tidegate.servers.batches import CODECS
+from tidegate.servers.history import CODECS
 
 # kafka-python's own checksum is plain Python, and takes a third of a second for a MB.
 default_records.calc_crc32c = lambda data: google_crc32c.value(bytes(data))

@@ -16,7 +16,7 @@ from tests.sources.memory import MemorySource, append
 from tests.support.command import await_that
 from tests.support.streams import NOON, available_now, running
 from tidegate import WatermarkStrategy
-from tidegate.sources.session.single_source import register_source
+from tidegate.sources.session import register_source
 from tidegate.sources.tasks import END_OF_TIME_MS
 from tidegate.windows import (
     ContinuousProcessingTimeTrigger,

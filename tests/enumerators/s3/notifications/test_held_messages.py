@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.command import await_that
-from tidegate.enumerators.s3.notifications import held_messages
-from tidegate.enumerators.s3.notifications.held_messages import HIDDEN_S, HeldMessages
+from tidegate.enumerators.s3.notifications import messages as held_messages
+from tidegate.enumerators.s3.notifications.messages import HIDDEN_S, HeldMessages
 from tidegate.enumerators.s3.notifications.queue import Message
 
 

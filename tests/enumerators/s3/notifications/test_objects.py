@@ -11,7 +11,7 @@ from tests.support.command import await_that
 from tests.support.logs import WALL
 from tests.support.queues import TEST_EVENT, event_bridge_body, s3_body, sns_body
 from tidegate.alignment.budget import Budget
-from tidegate.enumerators.s3.notifications.held_messages import HIDDEN_S
+from tidegate.enumerators.s3.notifications.messages import HIDDEN_S
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
 

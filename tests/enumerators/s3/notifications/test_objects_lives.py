@@ -13,7 +13,7 @@ from tests.enumerators.s3.queue_queries import BUCKET, DAY_MS, DISCOVERY_S, Quer
 from tests.support.command import await_that
 from tests.support.queues import s3_body
 from tidegate.alignment.budget import UNLIMITED, Budget
-from tidegate.enumerators.s3.notifications.held_messages import HIDDEN_S
+from tidegate.enumerators.s3.notifications.messages import HIDDEN_S
 from tidegate.enumerators.s3.notifications.queue import Message, QueueState
 from tidegate.errors import ConnectorError
 

@@ -140,7 +140,7 @@ def _tls(at, ca):
     )
     yield Case("the broker's certificate has expired", "EXPIRED", ca, "certificate has expired")
     yield Case("the broker's certificate is from an unknown CA", "SSL", {}, "look at kafka.ssl.truststore.*")
-    plain = Case("TLS to a listener without TLS", "PLAINTEXT", ca, "it speaks PLAINTEXT, but")
+    plain = Case("TLS to a listener without TLS", "PLAINTEXT", ca, "look at kafka.security.protocol")
     yield replace(plain, properties={**ca, "security.protocol": "SSL"})
 
 

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JJavaError
 
 import tidegate
 from tests.support.command import PATIENCE_S
-from tidegate.sources.session.settings import set_up_workers
+from tidegate.sources.session import set_up_workers
 
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
@@ -21,7 +21,7 @@ SCRIPT = """
 import json, logging
 from pyspark.sql import SparkSession
 import tidegate
-from tidegate.sources.session.settings import set_up_workers
+from tidegate.sources.session import set_up_workers
 
 class Lines(logging.Handler):
     def emit(self, record):

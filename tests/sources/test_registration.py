@@ -11,8 +11,8 @@ import pytest
 import tidegate
 from tidegate import InstallationError, KafkaSource, S3Source
 from tidegate.conformance import Row
+from tidegate.sources import session as registration
 from tidegate.sources.options import option_names
-from tidegate.sources.session import registration
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "custom_connector"
 PIP_INSTALL = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
