@@ -44,6 +44,24 @@ def run(packages, program, *arguments, **environment):
     )
 
 
+HEAVY = {"boto3", "kafka", "markdown_it", "numpy", "pyarrow", "pyspark", "tidegate.sources"}
+LOADED = """
+import sys
+from tidegate.cli import main
+try:
+    main()
+finally:
+    print(*sorted(sys.modules), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("preview", "--help")])
+def test_what_the_command_line_says_of_itself_loads_nothing_heavy(arguments):
+    ended = run((), LOADED, *arguments)
+    assert ended.returncode == 0
+    assert HEAVY.isdisjoint(ended.stderr.split())
+
+
 def test_a_preview_needs_neither_pyspark_nor_java(kafka):
     topic = new_topic(
         kafka, even_times(NOON, NOON + 10 * HOUR, 1_000), even_times(NOON + 9 * HOUR, NOON + 10 * HOUR, 100)

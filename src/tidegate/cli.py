@@ -38,7 +38,7 @@ _Location: TypeAlias = Annotated[
     str, an_argument("PATH", "The stateLocation of the query: a folder, or s3://bucket/prefix.")
 ]
 _Checkpoint: TypeAlias = Annotated[
-    str | None, an_option("DIR", "The checkpointLocation of the query, which shows what was read.", shown="none")
+    str | None, an_option("DIR", "The checkpointLocation of the query, which shows what was read.", shown=False)
 ]
 
 ledger = typer.Typer(help="Show what an S3 query has found and read.", no_args_is_help=True)
@@ -49,7 +49,7 @@ def print_answer(answer: Any) -> None:
     typer.echo(json.dumps(answer, indent=1))
 
 
-@ledger.command()
+@ledger.command(short_help="Show which objects a query has found and read.")
 def show(location: _Location, *, checkpoint: _Checkpoint = None, option: SourceOptions = None) -> None:
     """Show which query uses the state location, which objects it has found, and how many of them it has read."""
     from tidegate.jobs.ledger import open_query_ledger
@@ -57,7 +57,7 @@ def show(location: _Location, *, checkpoint: _Checkpoint = None, option: SourceO
     print_answer(open_query_ledger(location, checkpoint, option).to_json())
 
 
-@ledger.command()
+@ledger.command(short_help="Say why an object was read, or was not.")
 def why(
     location: _Location,
     key: Annotated[str, an_argument("KEY", "The object's key, or a glob in which * also stands for /.")],
@@ -79,7 +79,7 @@ __all__ = ["app", "main"]
 _KILLED_BY = 128  # a shell adds it to the signal in the exit code
 _GOES_ON = "the same command continues from here"
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.add_typer(ledger, name="ledger")
 
 
@@ -119,7 +119,7 @@ def tidegate(
     """Read Kafka and S3 with Spark in event-time order across partitions and objects."""
 
 
-@app.command()
+@app.command(short_help="Show how many rows Spark's own source would drop, and why.")
 def preview(  # noqa: PLR0913 - parameters are options
     *,
     max_drift: Annotated[
@@ -133,14 +133,14 @@ def preview(  # noqa: PLR0913 - parameters are options
     watermark_delay: Annotated[str, an_option("DURATION", "The delay of the query's watermark.")] = "10 minutes",
     window: Annotated[str, an_option("DURATION", "The length of the query's tumbling windows.")] = "5 minutes",
     option: SourceOptions = None,
-    html: Annotated[Path | None, an_option("FILE", "A page to write, too.", shown="none")] = None,
+    html: Annotated[Path | None, an_option("FILE", "A page to write, too.", shown=False)] = None,
     as_json: AsJson = False,
     path: ObjectsPath = None,
     bootstrap_servers: GivenServers = None,
     topic: GivenTopics = None,
     rows_per_batch: Annotated[
         int | None,
-        an_option("N", "The query's maxOffsetsPerTrigger.", least=1, shown="all in one batch", panel="Kafka"),
+        an_option("N", "The query's maxOffsetsPerTrigger.", least=1, shown="all in one batch"),
     ] = None,
     kafka: KafkaProperties = None,
     kafka_properties: KafkaFile = None,
@@ -161,7 +161,7 @@ def preview(  # noqa: PLR0913 - parameters are options
     show_preview(source, *spans, as_json=as_json, html=html)
 
 
-@app.command()
+@app.command(short_help="Write the history of topics or objects to Parquet, aligned.")
 def backfill(  # noqa: PLR0913 - parameters are options
     *,
     max_drift: Annotated[str, an_option("DURATION", "How much event time one micro-batch covers, such as '1 hour'.")],
@@ -206,7 +206,7 @@ def backfill(  # noqa: PLR0913 - parameters are options
         show_backfill(source, out, master)
 
 
-@app.command()
+@app.command(short_help="Copy the records of topics before Kafka deletes them.")
 def archive(
     *,
     bootstrap_servers: Servers,
@@ -258,7 +258,7 @@ def conformance(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(short_help="Count a skewed topic by Spark's own source and aligned.")
 def demo(
     *,
     rows: Annotated[int, an_option("N", "The number of rows in the skewed topic.")] = 3_300_000,
@@ -278,7 +278,7 @@ def kafka(
     port: Annotated[
         int | None, a_port("The port of 127.0.0.1 to listen at. Further brokers listen at the next ports.")
     ] = None,
-    folder: Annotated[Path | None, an_option("DIR", "Keeps the data for the next start.", shown="none")] = None,
+    folder: Annotated[Path | None, an_option("DIR", "Keeps the data for the next start.", shown=False)] = None,
     add_topic: Annotated[
         list[str] | None,
         an_option(
@@ -298,7 +298,7 @@ def kafka(
     serve_kafka(topic or [], brokers=brokers, port=port, folder=folder)
 
 
-@app.command()
+@app.command(short_help="Move a query from Spark's own Kafka source, or back.")
 def migrate(
     checkpoint: Checkpoint,
     *,
@@ -322,7 +322,7 @@ def migrate(
     run_migrate(checkpoint, to=to, goes_back=back, as_json=as_json)
 
 
-@app.command()
+@app.command(short_help="Tell what became of every row that a query has read.")
 def account(
     checkpoint: Checkpoint,
     *,
@@ -334,7 +334,7 @@ def account(
     run_account(checkpoint, as_json=as_json)
 
 
-@app.command()
+@app.command(short_help="Show how far running queries have read.")
 def watch(
     *,
     once: Annotated[bool, typer.Option("--once", help="Print the table once, and not until Ctrl-C.")] = False,

@@ -9,19 +9,15 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 
-def an_option(
-    value: str, meaning: str, *names: str, shown: str | bool = True, panel: str = "", least: int | None = None
-) -> Any:
+def an_option(value: str, meaning: str, *names: str, shown: str | bool = True, least: int | None = None) -> Any:
     """Return an option.
 
     value: what the help shows for its value.
     names: its names; default: that of the parameter.
     shown: what the help shows as its default; True: the default itself.
-    panel: the part of the help.  least: the least number.
+    least: the least number.
     """
-    return typer.Option(
-        *names, metavar=value, help=meaning, show_default=shown, rich_help_panel=panel or None, min=least
-    )
+    return typer.Option(*names, metavar=value, help=meaning, show_default=shown, min=least)
 
 
 def an_argument(value: str, meaning: str, *, shown: str | bool = True) -> Any:
@@ -45,17 +41,14 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, wit
 Checkpoint: TypeAlias = Annotated[
     str, an_argument("CHECKPOINT", "The checkpointLocation: a folder, or s3://bucket/prefix.")
 ]
-GivenServers: TypeAlias = Annotated[
-    str | None, an_option("HOST:PORT", "Servers, separated by commas.", shown="none", panel="Kafka")
-]
-GivenTopics: TypeAlias = Annotated[list[str] | None, an_option("NAME", "A topic; may be repeated.", panel="Kafka")]
+GivenServers: TypeAlias = Annotated[str | None, an_option("HOST:PORT", "Servers, separated by commas.", shown=False)]
+GivenTopics: TypeAlias = Annotated[list[str] | None, an_option("NAME", "A topic; may be repeated.")]
 KafkaProperties: TypeAlias = Annotated[
     list[str] | None,
     an_option(
         "KEY=VALUE",
         "A property of the Kafka client; may be repeated. Other users of this machine can see it, so keep secrets in a "
         "file.",
-        panel="Kafka",
     ),
 ]
 KafkaFile: TypeAlias = Annotated[
@@ -63,14 +56,11 @@ KafkaFile: TypeAlias = Annotated[
     an_option(
         "FILE",
         "A properties file of the Kafka client. Properties of --kafka take precedence.",
-        shown="none",
-        panel="Kafka",
+        shown=False,
     ),
 ]
 Master: TypeAlias = Annotated[str, an_option("URL", "The master of Spark.")]
-ObjectsPath: TypeAlias = Annotated[
-    str | None, an_option("s3://BUCKET/PREFIX", "Objects to read.", shown="none", panel="S3")
-]
+ObjectsPath: TypeAlias = Annotated[str | None, an_option("s3://BUCKET/PREFIX", "Objects to read.", shown=False)]
 Servers: TypeAlias = Annotated[str, an_option("HOST:PORT", "Servers, separated by commas.")]
 SourceOptions: TypeAlias = Annotated[
     list[str] | None,
