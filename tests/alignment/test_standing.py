@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.alignment.logs import KafkaLike, Log, log
+from tests.alignment.model import KafkaLike, Log, log
 from tidegate.alignment.bound import GroupBound
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.index import TimeIndex

@@ -10,9 +10,9 @@ import tidegate.connector
 from tidegate.conformance import Ability
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/write-a-connector.md").read_text()
+CONNECTORS_PAGE = (ROOT / "docs/write-a-connector.md").read_text()
 EXAMPLE = "\n".join(path.read_text() for path in sorted((ROOT / "examples/custom_connector").glob("*.py")))
-CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+CODE = re.findall(r"```python\n(.*?)```", CONNECTORS_PAGE, re.DOTALL)
 PEEKS_BY_READING = (ROOT / "tests/enumerators/test_probing.py").read_text()
 USE = "tidegate.register(spark)"
 
@@ -26,7 +26,7 @@ def test_code_of_the_page_stands_in_the_example(block):
     assert block in EXAMPLE or block in PEEKS_BY_READING
 
 
-@pytest.mark.parametrize("protocol", sorted(set(re.findall(r"`(Supports\w+)`", PAGE))))
+@pytest.mark.parametrize("protocol", sorted(set(re.findall(r"`(Supports\w+)`", CONNECTORS_PAGE))))
 def test_every_protocol_of_the_page_can_be_imported(protocol):
     assert hasattr(tidegate.connector, protocol)
 

@@ -1,4 +1,4 @@
-"""The table of tidegate watch, from the notes that planners leave."""
+"""The table of tidegate watch, from the notes that planners leave, and queries that are followed batch by batch."""
 
 import errno
 import io
@@ -11,6 +11,7 @@ import tempfile
 from datetime import datetime, timedelta, timezone
 from functools import reduce
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -18,13 +19,15 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from tests.support.logs import Clock
-from tests.support.progresses import HOUR, NOON, report
+from tests.support.progresses import HOUR, NOON, one, report
 from tidegate.enumerators import process_identity
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.notes.application import application_notes
 from tidegate.enumerators.notes.folder import PROGRESS, NoteFolder, ProgressNote
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.pace import BATCHES, batch_note
+from tidegate.jobs import session as followed
+from tidegate.jobs.session import follow
 from tidegate.jobs.watch import group_sources, live_sources, live_table
 from tidegate.readers.s3.config import S3ConnectionConfig
 
@@ -263,3 +266,51 @@ def test_a_hostile_note_hides_no_other_source(folder, data):
         reduce(operator.getitem, above, note)[last] = data.draw(HOSTILE)
         file.write_text(json.dumps(note))
         assert "payments at kafka:9092" in shown(live_sources())
+
+
+class Query:
+    """A query of which Spark keeps ten batches; ``asked`` counts how often all of them were asked for."""
+
+    def __init__(self, first):
+        self.isActive = True
+        self.asked = 0
+        self.done = [first - 1]
+        self.ended = False
+
+    def run(self, batches):
+        self.done += range(self.done[-1] + 1, self.done[-1] + 1 + batches)
+
+    @property
+    def _kept(self):
+        return [SimpleNamespace(batchId=number, json=json.dumps(one(number))) for number in self.done[1:][-10:]]
+
+    @property
+    def lastProgress(self):  # noqa: N802 - Spark's name
+        return self._kept[-1] if self._kept else None
+
+    @property
+    def recentProgress(self):  # noqa: N802 - Spark's name
+        self.asked += 1
+        return self._kept
+
+    def awaitTermination(self):  # noqa: N802 - Spark's name
+        pass
+
+    def stop(self):
+        self.ended = True
+
+
+def test_all_that_spark_keeps_is_asked_for_only_after_more_than_one_batch(monkeypatch):
+    """Batches that Spark no longer keeps leave a gap in the numbers."""
+    query, steps = Query(first=7), iter([0, 1, 1, 0, 3, 0, 1, 15])
+
+    def sleep(_):
+        if (batches := next(steps, None)) is None:
+            query.isActive = False
+        else:
+            query.run(batches)
+
+    monkeypatch.setattr(followed.time, "sleep", sleep)
+    assert [batch.number for batch in follow(query)] == [*range(7, 13), *range(18, 28)]
+    assert query.asked == 3  # the first batch of a run that goes on, three at once, and fifteen
+    assert query.ended

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.event_time import flink as flink_job
 from benchmarks.measuring import peers
-from tests.servers.test_java import SMALL
+from tests.servers.test_servers import SMALL
 from tests.support import flink
 from tests.support.servers import registry_server
 from tidegate.servers import java, kafka, s3

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.enumerators.notes.group_members import LEASE_S, Member
-from tests.enumerators.planning.spark_watermark import SparkWatermark
+from tests.enumerators.planning.test_bounded_runs import SparkWatermark
 from tests.support.logs import Clock, Logs
 from tidegate.enumerators.folders.folder import LocalFolder
 from tidegate.enumerators.notes.application import application_notes

@@ -1,14 +1,34 @@
-"""Runs with Trigger.AvailableNow are pieces of one long stream, judged by Spark's own watermark."""
+"""Runs with Trigger.AvailableNow are pieces of one long stream, judged by Spark's own watermark.
+
+Spark drops a row whose event time is at or before its watermark, the greatest event time of the batches before, minus
+a delay.  Where a query may hold several stateful operators (``spark.sql.streaming.statefulOperator.allowMultiple``, the
+default), the last of these batches does not count yet.  Then Spark drops no more rows than are dropped here.
+"""
 
 from datetime import timedelta
 
 import pytest
 
-from tests.enumerators.planning.spark_watermark import SparkWatermark
 from tests.support.logs import DRIFT_10, Clock, Logs, all_records, coordinator, drain, read
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+
+
+class SparkWatermark:
+    """Spark's watermark over the batches of one query, without its delay."""
+
+    def __init__(self):
+        self._greatest_ms = float("-inf")
+
+    def dropped(self, rows, delay_ms):
+        """Return the event times of the next batch that Spark would drop."""
+        return [at_ms for at_ms in rows if at_ms <= self._greatest_ms - delay_ms]
+
+    def deliver(self, batch):
+        """Take a batch: its event times by split."""
+        self._greatest_ms = max([self._greatest_ms, *(at_ms for rows in batch.values() for at_ms in rows)])
+
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 HOUR_MS, DAY_MS = HOUR_S * 1000, DAY_S * 1000

@@ -1,14 +1,25 @@
-"""From an enumerator to the offsets that Spark asks for."""
+"""From an enumerator to the offsets that Spark asks for: completeness, generators, hollow stretches, groups."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.support.logs import DRIFT_10, Clock, Logs, caught_up, coordinator, drain, read
-from tidegate.alignment.budget import Cost, split_rows
+from tests.support.logs import DRIFT_10, WALL, Clock, Logs, caught_up, coordinator, drain, read
+from tidegate.alignment.budget import Budget, Cost, split_rows
+from tidegate.alignment.generators.bounded import AscendingTimestampsWatermarks
+from tidegate.alignment.plan import Plan, Progress, SplitPlan
+from tidegate.alignment.splits import Head
+from tidegate.alignment.states import SplitState
+from tidegate.alignment.strategy import WatermarkStrategy
+from tidegate.enumerators.contract import Completeness
+from tidegate.enumerators.planning.membership import Membership
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.source_progress import SourceProgress, utc_time
 from tidegate.errors import CheckpointError, ContractError
+from tidegate.readers.event_time.policy import EventTimePolicy
 
 
 def test_the_first_offset_fixes_the_starts_and_differs_even_when_there_is_nothing():
@@ -175,3 +186,223 @@ def test_a_slice_that_the_drift_keeps_small_is_not_put_off_for_want_of_rows():
     run = coordinator(Logs(a=[0, 100, 200, 300]), watermarks=DRIFT_10)
     start = run.latest_offset(INITIAL_OFFSET)
     assert read(run, start, run.latest_offset(start, min_rows=3)) == [("a", 1)]
+
+
+class MarkedLogs(Logs):
+    """Logs whose test sets the time up to which they are complete."""
+
+    until_ms = next_ms = None
+
+    def completeness(self):
+        return Completeness(self.until_ms, self.next_ms)
+
+
+def planner(logs):
+    return coordinator(logs, by_completeness=True, discovery_interval_s=0)
+
+
+def test_without_anything_complete_there_is_no_watermark():
+    run = planner(MarkedLogs(a=[10, 20]))
+    end = run.latest_offset(INITIAL_OFFSET)
+    assert "watermark" not in end
+    assert run.source_progress()["completeness"] == {"until": None, "heldFrom": None}
+
+
+def test_what_is_complete_and_read_is_the_watermark_also_past_the_last_row():
+    logs = MarkedLogs(a=[10, 20])
+    run = planner(logs)
+    end = run.latest_offset(INITIAL_OFFSET)
+    logs.until_ms, logs.next_ms = 99, 100
+    assert run.latest_offset(end)["watermark"] == 99
+    assert run.source_progress()["completeness"] == {"until": 99, "heldFrom": 100}
+
+
+def test_a_split_that_comes_late_holds_until_its_rows_that_are_in_time_are_read():
+    logs = MarkedLogs(a=[10, 20])
+    logs.until_ms = 50
+    run = planner(logs)
+    end = run.latest_offset(INITIAL_OFFSET)
+    logs.times["b"] = [5, 7, 60]
+    logs.until_ms = 70
+    watermarks = []
+    for _ in range(3):
+        end = run.latest_offset(end, Budget(rows=1))
+        watermarks.append(end["watermark"])
+    assert watermarks == [50, 50, 70]
+
+
+def test_an_enumerator_has_to_know_what_is_complete():
+    with pytest.raises(ContractError, match=r"has no completeness\(\)"):
+        planner(Logs(a=[10])).latest_offset(INITIAL_OFFSET)
+
+
+TIMES = st.lists(st.integers(0, 50), min_size=1, max_size=8).map(sorted)
+
+
+@given(TIMES, TIMES, st.integers(1, 4), st.lists(st.integers(0, 60), max_size=6).map(sorted))
+def test_the_watermark_passes_neither_unread_rows_nor_what_is_complete(a, b, rows, complete):
+    logs, start, done = MarkedLogs(a=a, b=b), INITIAL_OFFSET, set()
+    run = planner(logs)
+    for until_ms in [*complete, *[60] * 20]:
+        logs.until_ms = until_ms
+        end = run.latest_offset(start, Budget(rows=rows))
+        if end != start:
+            done |= set(read(run, start, end))
+        unread = [times[at] for s, times in logs.times.items() for at in range(len(times)) if (s, at) not in done]
+        assert end["watermark"] <= until_ms
+        assert all(at_ms > end["watermark"] for at_ms in unread)
+        start = end
+    assert start["watermark"] == 60
+
+
+class Ignoring(Logs):
+    """Has records not to align by, with None as their time; counts the records that were looked at."""
+
+    looked_at = 0
+
+    def peek(self, positions, horizon):
+        return {s: self._first(s, position) for s, position in positions.items()}
+
+    def _first(self, split, position):
+        for at, time_ms in enumerate(self.times[split][position:], position):
+            self.looked_at += 1
+            if time_ms is not None:
+                return Head(at, time_ms)
+        return None
+
+    def latest(self, ends, horizon):
+        return {}
+
+    def lookup(self, event_time_ms, splits):
+        timed = {s: [(p, t) for p, t in enumerate(self.times[s]) if t is not None] for s in splits}
+        return {s: next((Head(p, t) for p, t in records if t >= event_time_ms), None) for s, records in timed.items()}
+
+
+def test_a_long_stretch_of_ignored_records_is_looked_through_once_also_across_a_restart():
+    logs = Ignoring(a=[5, *[None] * 3000], b=[*range(100)])
+    run = coordinator(logs, watermarks=DRIFT_10)
+    records, end = drain(run, INITIAL_OFFSET)
+    assert (end["positions"]["a"], end["hollow"]) == (3001, {"a": 1})
+    once = logs.looked_at
+    assert once < 12 * 3_000  # the search for the last record is the price: no source looks from its end
+    for plan_again in (run, coordinator(logs, watermarks=DRIFT_10)):
+        logs.times["a"] += [None] * 10
+        records, end = drain(plan_again, end)
+        assert [position for split, position in records if split == "a"] == [*range(len(logs.times["a"]))][-10:]
+    assert logs.looked_at < once + 200
+
+
+def test_what_was_left_out_is_looked_at_again_with_other_options():
+    logs = Ignoring(a=[None] * 3000, b=[*range(100)])
+    _, end = drain(coordinator(logs, watermarks=DRIFT_10, options_digest="by the header att"), INITIAL_OFFSET)
+    assert end["hollow"] == {"a": 0}
+    logs.times["a"] = [50] * 3000
+    logs.times["b"] += range(100, 1000)
+    same = drain(coordinator(logs, watermarks=DRIFT_10, options_digest="by the header att"), end)[1]
+    assert same["positions"]["b"] == 1000
+    other = drain(coordinator(logs, watermarks=DRIFT_10, options_digest="by the header at"), end)[1]
+    assert other["positions"]["b"] < 200
+
+
+ASCENDING = WatermarkStrategy.for_generator(AscendingTimestampsWatermarks)
+
+
+def watermarks(run, start, budget):
+    """Return the watermark of each offset up to the end, and the last offset."""
+    watermarks_ms = []
+    while (end := run.latest_offset(start, budget)) != start:
+        watermarks_ms.append(end.get("watermark"))
+        start = end
+    return watermarks_ms, start
+
+
+def test_the_watermark_of_a_batch_is_what_generators_say_of_the_rows_before_it():
+    run = coordinator(Logs(a=[10, 20, 30]), watermarks=ASCENDING)
+    assert watermarks(run, INITIAL_OFFSET, Budget(rows=1))[0] == [None, 9, 19, 29]
+
+
+def test_a_restart_at_any_offset_says_the_same():
+    logs, budget = Logs(a=[10, 20, 30, 40], b=[5, 25, 35, 38]), Budget(rows=2)
+    expected, _ = watermarks(coordinator(logs, watermarks=ASCENDING), INITIAL_OFFSET, budget)
+    watermarks_ms, start = [], INITIAL_OFFSET
+    while (end := coordinator(logs, watermarks=ASCENDING).latest_offset(start, budget)) != start:
+        watermarks_ms.append(end.get("watermark"))
+        start = end
+    assert watermarks_ms == expected
+    assert watermarks_ms[-1] == 37
+
+
+def test_a_split_whose_next_row_is_in_the_future_holds_back_neither_the_watermark_nor_the_others():
+    now_ms = int(WALL * 1000)
+    times_ms = range(now_ms - 90, now_ms, 10)
+    logs = Logs(a=times_ms, held=[now_ms - 90, now_ms + 1_000])
+    strategy = ASCENDING.with_watermark_alignment(max_drift=timedelta(milliseconds=10))
+    run = coordinator(
+        logs,
+        watermarks=strategy,
+        event_times=EventTimePolicy(future="hold", max_future_skew_ms=0),
+    )
+    read, last = drain(run, INITIAL_OFFSET)
+    assert len(read) == 10
+    assert last["watermark"] == times_ms[-1] - 1
+
+
+def test_a_restart_with_generators_for_the_first_time_keeps_the_watermark_until_all_splits_have_one():
+    logs = Logs(a=[10, 20, 30], b=[15, 25, 35])
+    _, last = drain(coordinator(logs, watermarks=WatermarkStrategy()), INITIAL_OFFSET)
+    assert last["watermark"] == 29
+    logs.times["a"] += [60]
+    run = coordinator(logs, watermarks=ASCENDING)
+    watermarks_ms, last = watermarks(run, last, Budget())
+    assert watermarks_ms == [29]  # b has no watermark: rows that were read before are not shown to a generator
+    logs.times["b"] += [50]
+    watermarks_ms, last = watermarks(run, last, Budget())
+    assert watermarks_ms == [29, 49]
+    # Without generators the watermark is planned again, and goes on from its last value.
+    logs.times["b"] += [70]
+    watermarks_ms, _ = watermarks(coordinator(logs, watermarks=WatermarkStrategy()), last, Budget())
+    assert watermarks_ms == [59]
+
+
+def test_data_loss_that_is_accepted_costs_the_state_of_no_generator():
+    logs = Logs(a=[10, 20, 30, 40], b=[11, 12, 13])
+    run = coordinator(logs, watermarks=ASCENDING, fail_on_data_loss=False)
+    first = run.latest_offset(INITIAL_OFFSET, Budget(rows=4))
+    logs.begins["b"] = 3
+    second = run.latest_offset(first)
+    assert second["positions"] == {"a": 4, "b": 3}
+    assert second["generators"]["unseen"].keys() == {s for s in "ab" if second["positions"][s] > first["positions"][s]}
+
+
+PLANNED = Plan({}, Progress({"a": 1}), 50, "other", 60, 80, {"a": SplitPlan(SplitState.PAUSED)})
+
+
+class Group:
+    """Remembers its calls."""
+
+    def __init__(self):
+        self.told = []
+
+    def join(self, stored, *, bounded):
+        self.told.append(("join", stored))
+
+    def tell(self, low_ms):
+        self.told.append(("tell", low_ms))
+
+    def name_of(self, member):
+        return f"orders ({member})"
+
+
+def test_a_member_holds_us_only_where_a_split_of_ours_is_paused_by_it():
+    member = Membership(Group(), 10)
+    assert (member.holder(PLANNED), member.name_of(PLANNED)) == ("other", "orders (other)")
+    by_a_split = replace(PLANNED, held_by="a")
+    assert (member.holder(by_a_split), member.name_of(by_a_split)) == (None, "a")
+    assert member.holder(replace(PLANNED, splits={"a": SplitPlan(SplitState.READING)})) is None
+
+
+def test_a_batch_that_is_replayed_holds_the_others_at_what_may_be_unread():
+    group = Group()
+    Membership(group, 10).stored({"id": "x"}, Progress({}, bound_ms=90), bounded=False)
+    Membership(group, 10).stored({"id": "x"}, Progress({}), bounded=False)
+    assert group.told == [("join", {"id": "x"}), ("tell", 80), ("join", {"id": "x"}), ("tell", 0)]

@@ -1,4 +1,4 @@
-"""The offset JSON: canonical, complete, and refused when it is not ours."""
+"""The JSON of offsets, of notes and of progress: canonical, complete, and refused when it is not ours."""
 
 import base64
 import bz2
@@ -6,15 +6,27 @@ import json
 import random
 import secrets
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
+from tests.support.logs import Clock
+from tests.support.progresses import MINUTE, NOON, report
+from tidegate import SourceProgress
+from tidegate.alignment.generators.split_watermark import SplitWatermark
 from tidegate.alignment.plan import Progress
+from tidegate.enumerators.kafka.topics import KafkaSnapshot
+from tidegate.enumerators.notes.group import GroupFolder
+from tidegate.enumerators.notes.others import NOTE_LAYOUT
 from tidegate.enumerators.planning import offset as offset_module
-from tidegate.enumerators.planning.offset import INITIAL_OFFSET, LAYOUT, Hollow, Offset
-from tidegate.enumerators.planning.packed import pack
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET, LAYOUT, Hollow, Offset, Quiet
+from tidegate.enumerators.planning.packed import pack, unpack
+from tidegate.enumerators.planning.source_progress import MostBehind, SplitDetail
+from tidegate.enumerators.s3.standing import S3Snapshot
 from tidegate.errors import CheckpointError
 
 WINDOWS = {"windows": {"assigner": "TumblingEventTimeWindows(size=5000)"}}
@@ -118,3 +130,154 @@ def test_what_cannot_be_continued_is_refused_in_one_short_sentence(offset, sente
     with pytest.raises(CheckpointError, match=sentence) as raised:
         Offset.from_json(offset, "kafka")
     assert len(str(raised.value)) < 400
+
+
+STORED = Path(__file__).with_name("layout.json")
+
+
+class Notes:
+    repeat_s = 0.0
+
+    def __init__(self):
+        self.stored = {}
+
+    def read(self, name):
+        return self.stored.get(name)
+
+    def notes(self):
+        return [*self.stored.items()]
+
+    def sweep(self):
+        pass
+
+    def write(self, name, note):
+        self.stored[name] = note
+
+
+def full_offset(splits):
+    """Return an offset that has every part."""
+    notes = Notes()
+    for name in ("ahead", "behind"):
+        group = GroupFolder(notes, 10, clocks=Clock().clocks)
+        group._run = f"run of {name}"
+        group.join({"id": name, "run": "before", "peers": {"gone": ["run of gone", 7]}}, bounded=True)
+        group.tell(5)
+    group.bound(5, 5)
+    positions = {f"orders-{number}": 7 + number for number in range(splits)}
+    said = SplitWatermark(watermark_ms=5, state={"seen": 1}, is_idle=True).to_json()
+    offset = Offset(
+        "kafka",
+        Progress(
+            positions, 20, 10, frozenset({"orders-1"}), frozenset({"orders-2"}), frozenset({"orders-0"}), ended=True
+        ),
+        starts={"orders-0": 3, "orders-1": 4},
+        enumerator={"of an enumerator": 1},
+        group=group.snapshot(),
+        waits=1,
+        hollow=Hollow({"orders-2": 1}, "9f3a01c2"),
+        generators={"by": "Marks", "splits": {"orders-0": said}, "unseen": {"orders-0": 6}},
+        bad_records=2,
+        add_ons={"windows": {"assigner": "TumblingEventTimeWindows(size=5000)"}},
+        quiet=Quiet({"orders-1": 1_700_000_000_000}, 1_700_000_000_500, 19),
+        horizon_ms=1_700_000_100_000,
+    )
+    return offset, notes.stored["behind"]
+
+
+def shape(schema, types):
+    """Return a JSON schema without names of types and without descriptions."""
+    if isinstance(schema, list):
+        return [shape(part, types) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return shape(types[schema["$ref"].rpartition("/")[2]], types)
+    return {key: shape(part, types) for key, part in schema.items() if key not in ("title", "description", "$defs")}
+
+
+def shape_of(snapshot):
+    schema = TypeAdapter(snapshot).json_schema()
+    return shape(schema, schema.get("$defs", {}))
+
+
+def layouts():
+    """Return all layouts as JSON, with their numbers."""
+    (readable, note), (packed, _) = full_offset(3), full_offset(101)
+    packed = packed.to_json()
+    return {
+        "layout of offsets": LAYOUT,
+        "readable": readable.to_json(),
+        "packed": {**packed, "packed": unpack(packed["packed"])},
+        "snapshots": {each.__name__: shape_of(each) for each in (KafkaSnapshot, S3Snapshot)},
+        "layout of notes": NOTE_LAYOUT,
+        "note": note,
+    }
+
+
+def test_the_layout_is_that_of_the_stored_checkpoint_which_goes_on():
+    stored = json.loads(STORED.read_text())
+    assert json.loads(json.dumps(layouts())) == stored
+    assert Offset.from_json(stored["readable"]) == full_offset(3)[0]
+
+
+@pytest.mark.parametrize("number", range(1, LAYOUT))
+def test_a_checkpoint_of_an_older_layout_says_so_and_is_not_called_broken(number):
+    stored = {**json.loads(STORED.read_text())["readable"], "v": number, "quietSince": {"orders-5": 17}}
+    with pytest.raises(CheckpointError, match="of an older version of tidegate, which this one does not read"):
+        Offset.from_json(stored)
+
+
+if __name__ == "__main__":
+    STORED.write_text(json.dumps(layouts(), indent=1) + "\n")
+
+
+START = datetime(2023, 11, 15, 12, tzinfo=timezone.utc)
+
+
+def typed(**fields):
+    return SourceProgress.from_json(report(**fields))
+
+
+def test_times_are_utc_and_durations_have_no_unit_to_know():
+    said = typed(
+        paused={"orders-2": NOON}, timeToDeletion={"orders-2": 5 * MINUTE}, metrics={"approximateQueueSize": 7}
+    )
+    assert (said.low, said.bound, said.watermark) == (
+        START,
+        START + timedelta(hours=1),
+        START - timedelta(minutes=1),
+    )
+    assert said.event_time_lag == timedelta(hours=5)
+    assert said.most_behind == MostBehind("orders-0", 900, timedelta(hours=5))
+    assert said.paused == {"orders-2": START}
+    assert said.time_to_deletion == {"orders-2": timedelta(minutes=5)}
+    assert said.by_split == {"orders-0": SplitDetail("reading", START + timedelta(hours=1), 900)}
+    assert said.metrics == {"approximateQueueSize": 7}
+
+
+@pytest.mark.parametrize(("time_ms", "year"), [(2**63 - 1, 9999), (-(2**63), 1)])
+def test_a_time_that_python_cannot_hold_becomes_its_limit(time_ms, year):
+    assert typed(bound=time_ms).bound.year == year
+    assert typed(eventTimeLag=2**63 - 1).event_time_lag == timedelta.max
+
+
+def test_what_is_written_is_read_and_what_is_empty_is_not_written():
+    generated = {"heldBy": None, "readHere": 0, "rows": 9, "lateRows": 3, "bySplit": {"orders-0": [NOON, "idle"]}}
+    completeness = {"until": NOON, "heldFrom": None}
+    for written in (
+        report(),
+        report(watermark=None, heldBy=None, mostBehind=None, spread=None),
+        report(generated=generated, completeness=completeness, badRecordsTotal=0, metrics={"a": 1, "b": 0.5}),
+    ):
+        assert SourceProgress.from_json(written).to_json() == written
+    assert typed(orders={"0": 3}, overshoot=0, metrics={}) == typed()
+
+
+def test_lags_up_to_the_commit_are_known_once_it_is():
+    assert (typed().current_emit_event_time_lag, typed().watermark_lag) == (None, None)
+    said = SourceProgress.from_json(report(), START + timedelta(hours=3))
+    assert (said.current_emit_event_time_lag, said.watermark_lag) == (timedelta(hours=3), timedelta(hours=3, minutes=1))
+    said = SourceProgress.from_json(report(), START - timedelta(hours=1))  # the event times are ahead of the clock
+    assert (said.current_emit_event_time_lag, said.watermark_lag) == (timedelta(), timedelta())
+    said = SourceProgress.from_json(report(oldestEventTime=None, watermark=None), START)
+    assert (said.current_emit_event_time_lag, said.watermark_lag) == (None, None)

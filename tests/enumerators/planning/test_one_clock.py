@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.enumerators.planning.spark_watermark import SparkWatermark
+from tests.enumerators.planning.test_bounded_runs import SparkWatermark
 from tests.support.logs import WALL, Clock, Logs, coordinator
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.splits import Head

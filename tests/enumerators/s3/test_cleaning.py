@@ -6,8 +6,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from tests.enumerators.s3.endpoints import Endpoint
-from tests.enumerators.s3.objects import CHUNK_BYTES, chunk_table
+from tests.enumerators.s3.objects import CHUNK_BYTES, Endpoint, chunk_table
 from tests.support.command import await_that
 from tidegate.enumerators.s3 import cleaning as object_cleaner
 from tidegate.enumerators.s3 import cleaning as source_cleaning

@@ -13,11 +13,16 @@ from tests.enumerators.s3.objects import MODIFIED, discovery
 from tests.enumerators.s3.queries import LATER_S, MOST_MANIFESTS, all_once, discovery_threads, open_ledger
 from tests.support.command import await_that
 from tests.support.logs import Clock
+from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.s3.discovery import rounds
 from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT, LeftOut
+from tidegate.enumerators.s3.discovery.listing import ListingRules, ObjectListing
+from tidegate.enumerators.s3.notifications.queue import NotificationQueue
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import OFFSETS_REMEMBERED
 from tidegate.errors import CheckpointError, ConnectorError, CorruptDataError, DeadlineError
+from tidegate.readers.s3.config import S3ConnectionConfig
+from tidegate.readers.s3.store import ObjectStore
 
 
 def test_a_manifest_is_a_split_that_is_read_in_order_of_time_then_retired_and_forgotten(query, store):
@@ -317,3 +322,26 @@ def test_what_the_last_offset_names_stays_while_rounds_find_objects_without_a_ch
     store.put("b", [2])
     one.drain()
     assert one.delivered == all_once(one)
+
+
+@pytest.mark.parametrize(
+    ("ask", "target"),
+    [
+        (lambda config: next(ObjectListing(config, "data", ListingRules()).pages()), "list s3://data/"),
+        (lambda config: ObjectStore(config, "data").find("key"), "look at s3://data/key"),
+        (
+            lambda config: NotificationQueue(config, "https://127.0.0.1:9/1/q").state(),
+            "look at the queue https://127.0.0.1:9/1/q",
+        ),
+        (lambda config: open_folder("s3://data/state", config).read("name"), "read the state location s3://data/state"),
+    ],
+    ids=["listing", "object", "queue", "ledger"],
+)
+def test_it_is_named_in_a_sentence(ask, target, tmp_path, monkeypatch):
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/reader")
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "no-token"))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    config = S3ConnectionConfig("https://127.0.0.1:9", "us-east-1", deadline_s=0.3)
+    with pytest.raises(ConnectorError, match=rf"^cannot {target}.*no-token"):
+        ask(config)

@@ -1,4 +1,4 @@
-"""The back-fill against a real broker: its files, and runs that go on after anything has ended them."""
+"""The back-fill of a topic and of objects, as a program that is killed, stopped and started again."""
 
 import os
 import signal
@@ -8,13 +8,27 @@ from itertools import pairwise
 import pytest
 from pyarrow import dataset
 
-from tests.jobs.backfill.sources import asked
 from tests.jobs.checkpoints import log_batch
 from tests.support.command import await_while_running, descendants, finish, started
-from tests.support.streams import HOUR, NOON, even_times, every, new_topic
+from tests.support.streams import HOUR, MINUTE, NOON, even_times, every, new_topic
 from tidegate.errors import OptionError
 from tidegate.jobs import backfill as backfill_run
-from tidegate.jobs.backfill import Output, backfill, binding
+from tidegate.jobs.backfill import Output, RunLine, backfill, backfill_source, binding, write_batches
+
+
+def asked(out, path=None, *, max_drift="1 hour", begin=None, end=None, options=(), **of_kafka):
+    """Return the source of a command; ``options``: pairs, or a mapping."""
+    return backfill_source(
+        out,
+        max_drift=max_drift,
+        max_out_of_orderness="0 seconds",
+        begin=begin,
+        end=end,
+        options=[f"{name}={value}" for name, value in dict(options).items()],
+        path=path,
+        of_kafka={f"--{name.replace('_', '-')}": value for name, value in of_kafka.items()},
+    )
+
 
 COUNTS = (2_000, 2_000, 800)
 HISTORY = (even_times(NOON, NOON + 6 * HOUR, 2_000),) * 2 + (even_times(NOON + 4 * HOUR, NOON + 6 * HOUR, 800),)
@@ -87,3 +101,62 @@ def test_killed_and_stopped_midway_it_goes_on(kafka, spark, tidegate, tmp_path, 
     assert all(max(before) < min(after) for before, after in pairwise(times))
     notes = (out / "_tidegate" / "backfill.json").read_text()
     assert "hunter2" not in notes
+
+
+HOURS = 24
+
+
+def fill(bucket, hours, name="{}.parquet"):
+    """Write an object of two rows for each hour; ids count up over all objects."""
+    for hour in hours:
+        rows = [(2 * hour + n, NOON + hour * HOUR + n * MINUTE) for n in range(2)]
+        bucket.put_rows(name.format(f"{(hour * 7) % HOURS:02}-{hour}"), rows)
+
+
+def written_objects(out):
+    """Return the rows in the files as (batch, id), in order."""
+    table = dataset.dataset(out, format="parquet", partitioning="hive").to_table(["batch", "id"])
+    return sorted(zip(table["batch"].to_pylist(), table["id"].to_pylist(), strict=True))
+
+
+@pytest.fixture
+def source(bucket, tmp_path):
+    def make(**options):
+        given = {"eventTime": "column:at", **bucket.options, **options}
+        return asked(tmp_path / "out", bucket.path, max_drift="6 hours", options=given)
+
+    return make
+
+
+def test_runs_that_end_midway_write_every_row_once_and_show_how_far_they_are(
+    spark, bucket, source, tmp_path, monkeypatch
+):
+    fill(bucket, range(HOURS))
+    output, shown = Output(tmp_path / "out"), []
+    folder = Output.batch
+
+    def full(output, number, columns):
+        if number == 2:
+            raise OSError("the disk is full")
+        return folder(output, number, columns)
+
+    def run():
+        line = RunLine()
+        shown.extend(map(line.after, write_batches(spark, source(), output)))
+
+    with output.alone():
+        output.claim(binding(source(), output.path))
+        monkeypatch.setattr(Output, "batch", full)
+        with pytest.raises(Exception, match="the disk is full"):
+            run()
+        monkeypatch.undo()
+        run()
+        fill(bucket, [HOURS])
+        run()
+    rows = written_objects(output.path)
+    assert rows == [(row // 12, row) for row in range(2 * HOURS + 2)]
+    assert output.rows() == len(rows)
+    assert shown[0].startswith("25.0 % · 12 rows · ")
+    assert "rows/s · read up to 2023-11-15 18:00:00 · " in shown[0]
+    # The second run begins with a batch that the first one has planned, and the third one with nothing.
+    assert [line.split(" · ")[0] for line in shown] == ["25.0 %", "50.0 %", "12 rows", "100 %", "100 %"]

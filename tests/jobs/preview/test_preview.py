@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from kafka import KafkaProducer
 
-from tests.jobs.preview.test_spark import row_by_row
+from tests.jobs.preview.test_models import row_by_row
 from tests.support.command import await_that
 from tests.support.streams import HOUR, MINUTE, NOON, even_times, kafka_source, new_topic
 from tidegate import ConnectorError, KafkaSource, OptionError, preview

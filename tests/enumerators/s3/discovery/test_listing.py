@@ -1,4 +1,4 @@
-"""Listings of a real endpoint against a walk through its folder."""
+"""Listings of a real endpoint against a walk through its folder, and the objects from which columns are inferred."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.command import await_that
-from tests.support.objects.endpoints import LISTING
+from tests.support.objects.endpoints import LISTING, odd_endpoint
 from tests.support.servers.stub import stub
 from tidegate.enumerators.s3.discovery import listing as object_listing
-from tidegate.enumerators.s3.discovery.listing import ListingRules, ObjectListing
+from tidegate.enumerators.s3.discovery import samples
+from tidegate.enumerators.s3.discovery.listing import ObjectListing
+from tidegate.enumerators.s3.discovery.samples import find_samples
+from tidegate.enumerators.s3.listing_rules import ListingRules
 from tidegate.errors import ConnectorError, DeadlineError, OptionError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.listing import Listed
+from tidegate.servers.server import free_ports
 
 PATTERNS = ["*", "", "a*", "*.json", "a?c", "[ab]*", "[!ab]*", "[a-c]?", "a.c", "*[.]*", "a+c", "(a|b)", "^a$", "a[*]c"]
 PATTERNS += ["a{b,c}", "{a,b}{c,d*}", "{a*,{b,c}d}", "a,c", "a}"]
@@ -39,7 +43,7 @@ def emptied(server):
 
 
 @pytest.fixture
-def bucket(server):
+def objects(server):
     return emptied(server)
 
 
@@ -56,9 +60,9 @@ def no_thread_is_left():
     assert not [thread for thread in threading.enumerate() if thread.name == "tidegate-listing"]
 
 
-def lay_down(bucket, keys):
+def lay_down(objects, keys):
     for key in keys:
-        path = bucket / key
+        path = objects / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(key.encode())
 
@@ -101,13 +105,13 @@ def test_every_object_is_listed_once_however_the_folders_are_shared_out(server, 
     assert keys(config, prefix=prefix, recursive=recursive) == expected
 
 
-def test_an_object_comes_with_its_size_time_and_etag(server, config, bucket):
-    lay_down(bucket, ["laid"])
-    os.utime(bucket / "laid", (1_600_000_000.7, 1_600_000_000.7))
+def test_an_object_comes_with_its_size_time_and_etag(server, config, objects):
+    lay_down(objects, ["laid"])
+    os.utime(objects / "laid", (1_600_000_000.7, 1_600_000_000.7))
     client = server.client()
     etag = client.put_object(Bucket="objects", Key="put", Body=b"content")["ETag"]
     client.close()
-    os.utime(bucket / "put", (1_500_000_000, 1_500_000_000))
+    os.utime(objects / "put", (1_500_000_000, 1_500_000_000))
     assert sorted(listed(config)) == [
         S3Object("laid", 4, "", 1_600_000_000_000),
         S3Object("put", 7, etag.strip('"'), 1_500_000_000_000),
@@ -257,3 +261,53 @@ def test_closing_does_not_wait_for_the_deadline():
         await_that(lambda: len(left) < 1_000)
         pages.close()
         assert len(left) > 900
+
+
+KEYS = [
+    "in/a/1.json",
+    "in/a=1/b=2/1.json",
+    "in/a=1/b=2/2.json",
+    "in/a=1/b=3/_hidden/x.json",
+    "in/a=1/b=3/empty.json",
+    "in/a=1/z.json",
+    "in/a=2/1.json",
+    "in/a.json",
+    "in/_SUCCESS",
+    "inside/1.json",
+]
+
+
+def sampled(s3_config, bucket, most, **rules):
+    samples = find_samples(s3_config, bucket.name, ListingRules("in/", **rules), most)
+    return [obj.key for obj in samples.objects], samples.folders
+
+
+def test_samples_are_the_first_keys_that_are_data_and_hold_bytes(bucket, s3_config):
+    for key in KEYS:
+        bucket.write(key, b"" if "empty" in key else b"{}")
+    data = sorted(key for key in KEYS if key.startswith("in/") and "_" not in key and "empty" not in key)
+    folders = ["in/a/", "in/a=1/", "in/a=2/", "in/a=1/b=2/", "in/a=1/b=3/"]
+    assert sampled(s3_config, bucket, 100, recursive=True) == (data, folders)
+    inside = [key for key in data if not key.startswith("in/a/")]
+    assert sampled(s3_config, bucket, 100, recursive=False) == (inside, folders[1:])
+    assert sampled(s3_config, bucket, 2, recursive=False) == (inside[:2], [*folders[1:3], *folders[3:]])
+    # Later folders are not listed, but the folders beside the visited ones are seen.
+    assert sampled(s3_config, bucket, 1, recursive=False) == (["in/a.json"], ["in/a=1/", "in/a=2/"])
+
+
+def test_an_empty_folder_is_no_error_where_only_the_folder_may_be_listed():
+    def refuse(request):
+        is_within = "prefix=in%2F" in request.path  # as a policy with a condition on s3:prefix does
+        return None if is_within else (403, b"<Error><Code>AccessDenied</Code></Error>")
+
+    with odd_endpoint(says=refuse) as endpoint:
+        samples = find_samples(endpoint.config, "odd", ListingRules("in/"), 1)
+        assert (samples.objects, samples.left_out) == ([], None)
+        assert endpoint.requests[-1][2]["prefix"] == "in"
+
+
+def test_an_endpoint_that_is_not_there_is_an_error_soon(monkeypatch):
+    monkeypatch.setattr(samples, "FIRST_CONTACT_S", 0.5)
+    config = S3ConnectionConfig(f"http://127.0.0.1:{free_ports(1)[0]}", "us-east-1", "any", "any")
+    with pytest.raises(DeadlineError, match=r"^cannot list .* within 0\.5 s: Could not connect to the endpoint"):
+        find_samples(config, "bucket", ListingRules("in/"), 1)

@@ -1,17 +1,24 @@
-"""Objects that are found by the messages of a queue and by listings, and messages that name none."""
+"""Objects that are found by the messages of a queue and by listings: none is lost or read twice."""
 
 import logging
+import tempfile
+import threading
 import time
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tests.enumerators.s3.objects import Store
-from tests.enumerators.s3.queue_queries import BUCKET, DAY_MS, DISCOVERY_S, put, tell
+from tests.enumerators.s3.objects import MODIFIED, Store
+from tests.enumerators.s3.queue_queries import BUCKET, DAY_MS, DISCOVERY_S, Query, put, tell
 from tests.support.command import await_that
 from tests.support.logs import WALL
 from tests.support.queues import TEST_EVENT, event_bridge_body, s3_body, sns_body
-from tidegate.alignment.budget import Budget
+from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.enumerators.s3.notifications.messages import HIDDEN_S
+from tidegate.enumerators.s3.notifications.queue import Message, QueueState
+from tidegate.errors import ConnectorError
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
 
@@ -189,3 +196,184 @@ def test_a_bounded_run_takes_all_that_the_queue_has(queue_query, store, queue):
     one.stop()
     assert one.delivered == dict.fromkeys(names, 1)
     assert not len(queue)
+
+
+TWO_HOURS_MS = 1_699_999_200_000 - 1  # the end of both folders, on 14 November 2023
+
+
+def test_messages_are_deleted_only_when_the_offset_with_their_objects_is_stored(queue_query, store, queue):
+    put(store, "old")
+    one = queue_query()
+    one.look()
+    put(store, "a", "b")
+    tell(queue, "a", "b", "a", "old")
+    one.clock.sleep(DISCOVERY_S + 1)
+    end = one.plan()
+    one.clock.sleep(DISCOVERY_S + 1)
+    assert one.plan() != one.offset  # Spark has not stored anything yet
+    assert not one.notifications.held._done
+    assert queue.counts() == (0, 4)
+    one.store_and_read(end)
+    one.plan()
+    await_that(lambda: not len(queue))
+
+
+def test_a_marker_that_no_stored_offset_holds_comes_again_after_a_kill(queue_query, store, queue):
+    first, second = (f"dt=2023-11-14/hour={hour}/" for hour in (20, 21))
+    put(store, f"{first}a", f"{second}a")
+    one = queue_query(markers="marker:dt={yyyy-MM-dd}/hour={HH}/_SUCCESS")
+    one.look()
+    put(store, f"{second}_SUCCESS")
+    tell(queue, f"{second}_SUCCESS")
+    one.look()  # the first folder holds back the watermark, so nothing moves, and no offset is stored
+    assert not one.notifications.held._done
+    one.kill()
+    queue.pass_time(HIDDEN_S)
+    put(store, f"{first}_SUCCESS")
+    tell(queue, f"{first}_SUCCESS")
+    one.look()
+    assert one.source.completeness().until_ms == TWO_HOURS_MS
+    put(store, "another")
+    tell(queue, "another")
+    one.look()
+    one.plan()
+    await_that(lambda: not len(queue))
+
+
+def test_closing_while_objects_are_asked_for_ends_soon_and_leaves_no_thread(queue_query, store, queue):
+    one = queue_query()
+    one.look()
+    names = [f"{number:03}" for number in range(100)]
+    put(store, *names)
+    tell(queue, *names)
+    asked, go_on, answered = threading.Event(), threading.Event(), []
+
+    def hang(key):
+        asked.set()
+        answered.append(go_on.wait(60))
+
+    store.find = hang
+    one.source._rounds.begin()
+    assert asked.wait(60)
+    one.stop()
+    assert answered == []
+    go_on.set()
+    await_that(lambda: not [t for t in threading.enumerate() if t.name.startswith(("tidegate-", "ThreadPool"))])
+
+
+class MemoryQueue:
+    """A queue in memory with the test's clock; it is the same for all runs."""
+
+    def __init__(self, clock):
+        self._clock, self._messages, self._lock = clock, {}, threading.Lock()
+        self._numbers = iter(range(1_000_000))
+
+    def send(self, body):
+        with self._lock:
+            self._messages[f"m{next(self._numbers)}"] = [body, 0.0, 0, ""]
+
+    def __len__(self):
+        return len(self._messages)
+
+    def receive(self, hidden_s):
+        with self._lock:
+            received = []
+            for name, message in reversed(self._messages.items()):
+                if message[1] <= self._clock.now and len(received) < 10:
+                    message[1:] = self._clock.now + hidden_s, message[2] + 1, f"{name} {message[2]}"
+                    received.append(Message(name, message[3], message[0], message[2]))
+            return received
+
+    def hide(self, receipts):
+        with self._lock:
+            for receipt, hidden_s in receipts:
+                for message in self._messages.values():
+                    if message[3] == receipt:
+                        message[1] = self._clock.now + hidden_s
+
+    def delete(self, receipts):
+        with self._lock:
+            gone = set(receipts)
+            self._messages = {name: message for name, message in self._messages.items() if message[3] not in gone}
+
+    def state(self):
+        return QueueState(4 * DAY_MS, len(self._messages))
+
+    def close(self):
+        pass
+
+
+steps = st.lists(
+    st.fixed_dictionaries(
+        {
+            "puts": st.integers(0, 3),
+            "tells": st.lists(st.integers(0, 20), max_size=4),
+            "passes_s": st.sampled_from([0, DISCOVERY_S + 1, HIDDEN_S + 1]),
+            "budget": st.sampled_from([UNLIMITED, Budget(files=1)]),
+            "ends": st.sampled_from(["well"] * 5 + ["lost", "stored", "killed", "stopped"]),
+        }
+    ),
+    max_size=15,
+)
+
+
+@settings(max_examples=40)
+@given(steps, st.booleans())
+def test_whatever_happens_every_object_is_read_once_and_no_message_stays(life, listed_again):
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store()
+        one = Query(store, lambda: queue, Path(folder), backfill_ms=100_000 if listed_again else None)
+        queue = MemoryQueue(one.clock)
+        queue.send("no JSON")
+        try:
+            live(one, queue, life)
+            for _ in range(4):
+                one.clock.sleep(HIDDEN_S)
+                one.look()
+            one.stop()
+        finally:
+            one.kill()
+        assert one.delivered == dict.fromkeys(store.objects, 1)
+        assert len(queue) == 1
+
+
+def live(one, queue, life):
+    for step in life:
+        for _ in range(step["puts"]):
+            key = str(len(one.store.objects))
+            one.store.put(key, [int(key) * 7 % 10], modified_ms=MODIFIED)
+            queue.send(s3_body((BUCKET, key)))
+        for key in step["tells"]:
+            queue.send(s3_body((BUCKET, str(key))))  # perhaps of an object that does not exist yet
+        one.clock.sleep(step["passes_s"])
+        end = one.plan(step["budget"])
+        if step["ends"] != "lost" and end != one.offset:
+            one.store_and_read(end)
+        if step["ends"] == "stored":
+            one.plan()
+        if step["ends"] == "stopped":
+            one.stop()
+        elif step["ends"] != "well":
+            one.kill()
+        assert set(one.delivered.values()) <= {1}
+
+
+def test_what_keeps_messages_from_being_deleted_ends_the_next_round(store, tmp_path):
+    one = Query(store, lambda: queue, tmp_path)
+    queue = MemoryQueue(one.clock)
+
+    def refuse(receipts):
+        if receipts:
+            raise ConnectorError("the endpoint refused to delete")
+
+    queue.delete = refuse
+    one.look()
+    put(store, "a")
+    queue.send(s3_body((BUCKET, "a")))
+    one.look()
+    one.plan()
+    await_that(lambda: one.notifications.held._problem)
+    one.clock.sleep(DISCOVERY_S + 1)
+    with pytest.raises(ConnectorError, match="the endpoint refused to delete"):
+        one.plan()
+    one.stop()

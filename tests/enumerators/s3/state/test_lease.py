@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.enumerators.s3.endpoints import Endpoint
+from tests.enumerators.s3.objects import Endpoint
 from tests.support.command import await_that
 from tests.support.logs import Clock
 from tidegate.enumerators.folders.opening import open_folder
