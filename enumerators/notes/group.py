@@ -79,6 +79,7 @@ class GroupFolder:
         self._met: set[str] = set()
         self._joined = self._is_bounded = self._is_done = False
         self._plans = 0
+        self._waits_for: tuple[str, int | None] | None = None
         self._progress: Json | None = None
         self._writing = threading.Lock()
         self._left = threading.Event()
@@ -161,6 +162,7 @@ class GroupFolder:
                     "plans": self._plans,
                     "run": self._run,
                     "after": self._after,
+                    "waits_for": self._waits_for,
                 }
                 self._notes.write(self._me.id, {**about, "renewal": self._renewals, "done": self._is_done, **shown})
                 self._renewed_at = asked_at
@@ -186,11 +188,22 @@ class GroupFolder:
         """Wait for the member that holds back this one.  True: plan again; False: patience is over."""
         return self._patience.wait(lambda: self._others().get(held_by))
 
-    def may_read_on(self, member: str) -> bool:
-        """Return whether a member that holds back this bounded run may still read something while it lasts."""
-        heard = self._other_members.known(self._me.id).get(member)
+    def waits_for(self, holder: str | None) -> bool:
+        """Report who holds back this bounded run; return whether that member may still read something while it lasts.
+
+        holder: None: no member, or this run has something to read.
+        """
+        heard = None if holder is None else self._other_members.known(self._me.id).get(holder)
+        waits_for = None if heard is None else (heard.member.id, heard.member.low_ms)
+        if waits_for != self._waits_for:
+            self._waits_for = waits_for
+            self._write()
+        return holder is not None and self._may_read_on(heard)
+
+    def _may_read_on(self, heard: Heard | None) -> bool:
         if heard is not None and heard.renewed:
-            return not heard.done and self._other_members.is_alive(heard)
+            waits_for_us = self._other_members.waits_for(heard, self._me)
+            return not heard.done and not waits_for_us and self._other_members.is_alive(heard)
         # It has given no sign yet.  One that ended a run since our last one is not waited for, but one that ran beside
         # it, or was killed, may come.
         comes = heard is None or not heard.done or self._runs_as_before(heard)

@@ -35,7 +35,7 @@ class _MemberNote(_Strict):
     reads: Annotated[str, Field(max_length=10_000)]
 
 
-NOTE_LAYOUT = 3
+NOTE_LAYOUT = 4
 
 
 class _Note(_Strict):
@@ -48,16 +48,18 @@ class _Note(_Strict):
     after: the name of the run that stored the offset with which this one began; None: the query began with it.
     renewal: a number that grows with each note of the run.
     done: the member reads nothing more before new records come or, in a bounded run, before its next run.
+    waits_for: the member, and the low of that member, without which this bounded run can read nothing more.
     progress: that of its last plan, for display.
     """
 
-    v: Literal[3]
+    v: Literal[4]
     member: _MemberNote
     plans: int
     run: _Name
     after: _Name | None = None
     renewal: int
     done: bool = False
+    waits_for: tuple[_Name, _Time | None] | None = Field(default=None, strict=False)
     progress: dict[str, Any] | None = None
 
     @model_validator(mode="after")
@@ -73,6 +75,7 @@ class Heard(NamedTuple):
     plans: the number of its plans, in this run of it.
     renewal: the number of its last note in the run.
     done: it reads nothing more before new records come or, in a bounded run, before its next run.
+    waits_for: the member that it waits for, and the low of that member then.
     seen_at: when its last note was first seen.
     renewed: a note of it has come since this member first looked.
     """
@@ -82,6 +85,7 @@ class Heard(NamedTuple):
     run: str
     renewal: int
     done: bool
+    waits_for: tuple[str, int | None] | None
     seen_at: float
     renewed: bool
 
@@ -105,6 +109,21 @@ class OtherMembers:
     def is_alive(self, heard: Heard) -> bool:
         """Return whether a member has renewed its note within a lease."""
         return self._clock() - heard.seen_at <= self._lease_s
+
+    def waits_for(self, heard: Heard, me: Member) -> bool:
+        """Return whether a member can read nothing before ``me`` does: it waits for it, or for one that does."""
+        lows_ms = {name: other.member.low_ms for name, other in self._heard_of.items()} | {me.id: me.low_ms}
+        waiting: Heard | None = heard
+        for _ in lows_ms:
+            if waiting is None or waiting.waits_for is None:
+                return False
+            name, low_ms = waiting.waits_for
+            if name not in lows_ms or lows_ms[name] != low_ms:  # that member has read on since
+                return False
+            if name == me.id:
+                return True
+            waiting = self._heard_of.get(name)
+        return False
 
     def look(self, own_id: str) -> None:
         """Read all notes but that of ``own_id``; the first look removes those of members that are gone for long."""
@@ -138,4 +157,4 @@ class OtherMembers:
         if before is not None and (before.run, before.renewal) == (said.run, said.renewal):
             return before
         member = Member(**said.member.model_dump())
-        return Heard(member, said.plans, said.run, said.renewal, said.done, now, renewed=not is_first)
+        return Heard(member, said.plans, said.run, said.renewal, said.done, said.waits_for, now, renewed=not is_first)

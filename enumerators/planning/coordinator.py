@@ -205,7 +205,7 @@ class SourceCoordinator:
             is_same = not before.is_first and not current.starts and planned.progress == before.progress
             is_nothing = is_same and not self._membership.has_news(before.group)
             holder = self._membership.holder(planned) if is_nothing and self._is_bounded else None
-            held_by = holder if holder is not None and self._membership.may_read_on(holder) else None
+            held_by = holder if self._membership.waits_for(holder) else None
             if held_by is None or not self._membership.wait(held_by):
                 has_news = current.has_new_timers or opened.bad_record_count(before) != before.bad_records
                 if holder is not None and held_by is None:

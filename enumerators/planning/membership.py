@@ -58,9 +58,9 @@ class Membership:
         paused = any(said.state is SplitState.PAUSED for said in planned.splits.values())
         return planned.held_by if paused and planned.held_by not in planned.splits else None
 
-    def may_read_on(self, member: str) -> bool:
+    def waits_for(self, holder: str | None) -> bool:
         """Return whether the member that holds us back may still read something while this bounded run lasts."""
-        return self._group is not None and self._group.may_read_on(member)
+        return self._group is not None and self._group.waits_for(holder)
 
     def has_news_of(self, member: str) -> bool:
         """Return whether the next run must know something about a member that the start offset does not say."""

@@ -8,6 +8,7 @@ from tests.support.logs import Clock, Logs
 from tidegate.enumerators.folders.folder import LocalFolder
 from tidegate.enumerators.notes.application import application_notes
 from tidegate.enumerators.notes.folder import NoteFolder
+from tidegate.enumerators.notes.group import GroupFolder
 
 pytestmark = pytest.mark.usefixtures("own_temporary_folder")
 
@@ -226,3 +227,28 @@ def test_a_run_that_stored_nothing_and_one_that_was_killed_go_on_as_the_same_mem
         ids |= {member.offset["group"]["id"] for member in hourly.members}
     assert len(ids) == 2
     assert "a copy of the other's" not in caplog.text
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_bounded_members_that_can_only_wait_for_each_other_end(tmp_path, count):
+    """Each has read its lowest split to the end, and has nothing else below the bound that another sets for it."""
+    clock = Clock()
+    groups = [GroupFolder(NoteFolder(LocalFolder(tmp_path, "it")), 10, clocks=clock.clocks) for _ in range(count)]
+    for number, group in enumerate(groups):
+        group.join({"id": str(number)}, bounded=True)
+        group.tell(number)
+    for group in groups:
+        group.renew()
+    waiting = [group.waits_for(str((number + 1) % count)) for number, group in enumerate(groups)]
+    assert waiting == [True] * (count - 1) + [False]
+
+    assert not groups[1].waits_for(None)  # it has something to read after all
+    for group in groups:
+        group.renew()
+    assert groups[0].waits_for("1")
+    groups[0].waits_for(None)
+    groups[1].waits_for("0")
+    groups[0].tell(3)  # what the other has waited for has come, so it plans again
+    for group in groups:
+        group.renew()
+    assert groups[0].waits_for("1")
