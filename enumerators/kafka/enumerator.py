@@ -68,6 +68,7 @@ class KafkaEnumerator(SplitEnumerator):
         self._cluster_id = stored.cluster
         self._topics = KnownTopics(stored.topics)
         self._taken_over_ms = stored.taken_over_ms
+        self._archive_version = stored.archive
         event_times = stored.with_detected_unit(event_times or RecordTimes())
         self._detects_unit = event_times.unit_is_unknown or stored.event_time_unit is not None
         self._find_head = HeadFinder(event_times)
@@ -85,7 +86,9 @@ class KafkaEnumerator(SplitEnumerator):
         from tidegate.enumerators.kafka.history import TopicHistory  # most queries have no archive
 
         strict = self._fail_on_data_loss
-        self._history = TopicHistory(archive, self._client, self._find_head, fail_on_data_loss=strict)
+        self._history = TopicHistory(
+            archive, self._client, self._find_head, fail_on_data_loss=strict, version=self._archive_version
+        )
 
     def discover(self) -> Collection[SplitId]:
         """Return the subscribed partitions; the first call fails fast if no broker answers.
@@ -318,7 +321,9 @@ class KafkaEnumerator(SplitEnumerator):
     def snapshot(self) -> Json | None:
         """Return the cluster and the topics that the offsets belong to, and the detected unit."""
         unit = getattr(self._find_head.event_times.assigner, "unit", None) if self._detects_unit else None
-        return KafkaSnapshot(self._cluster_id, unit, self._topics.snapshot(), self._taken_over_ms).to_json() or None
+        version = None if self._history is None else self._history.version
+        topics = self._topics.snapshot()
+        return KafkaSnapshot(self._cluster_id, unit, topics, self._taken_over_ms, version).to_json() or None
 
     def own_progress(self, positions: Positions, ends: Positions) -> Json:
         """Return what dashboards of Spark's built-in source look at."""

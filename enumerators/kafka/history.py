@@ -17,13 +17,12 @@ import pyarrow as pa
 
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
-from tidegate.enumerators.archive.directory import Directory
-from tidegate.enumerators.archive.records import ArchivedRecords, directories_of
+from tidegate.enumerators.archive.records import ArchivedRecords
 from tidegate.enumerators.kafka.heads import HeadFinder
 from tidegate.enumerators.kafka.topics import LogEnds, topic_id_text
 from tidegate.errors import DataLossError, ObjectGoneError, OptionError, counted
 from tidegate.readers.archive.archive import Archive
-from tidegate.readers.archive.objects import ArchivedPart
+from tidegate.readers.archive.directory import ArchivedPart, Directory
 from tidegate.readers.kafka.client import EARLIEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.reader import KafkaDetails
@@ -31,6 +30,7 @@ from tidegate.readers.kafka.rows import arrow_schema
 
 _LOG = logging.getLogger("tidegate.planner")
 _LISTED_FOR_S = 3600.0  # merged objects are kept for longer
+_PINNED_FOR_S = 10.0  # a version of a table that batches read
 _NEW_FOR_S = 60.0  # behind the listed objects, Kafka may be read without another look
 _FOR_TIMESTAMPS = ("topic", "partition", "offset", "timestamp")
 _NOTHING = Directory()
@@ -52,11 +52,19 @@ class TopicHistory:
     """
 
     def __init__(
-        self, archive: Archive, client: KafkaClient, find_head: HeadFinder, *, fail_on_data_loss: bool
+        self,
+        archive: Archive,
+        client: KafkaClient,
+        find_head: HeadFinder,
+        *,
+        fail_on_data_loss: bool,
+        version: int | None = None,
     ) -> None:
         self._archive, self._client, self._find_head = archive, client, find_head
         self._fail_on_data_loss = fail_on_data_loss
-        self._named = f"archive is {archive.place.location!r}"
+        self._named = f"archive is {archive.location!r}"
+        self.version = version
+        """The version that is read, which an offset carries; None: the archive has no versions."""
         schema = arrow_schema(include_headers=find_head.event_times.needs_headers)
         if find_head.event_times.by_record_timestamp:
             schema = pa.schema([schema.field(name) for name in _FOR_TIMESTAMPS])
@@ -66,6 +74,7 @@ class TopicHistory:
         self._begins: dict[TopicPartition, int] = {}  # of the logs, as a plan has seen them last
         self._missing: set[tuple[SplitId, int, int]] = set()
         self._warned: set[TopicPartition] = set()
+        self._reads = False  # whether a batch has read of the listed version
         self._read: dict[SplitId, tuple[int, int]] = {}  # up to which offset, and how many
         self.epochs: dict[SplitId, int | None] = {}
         """The leader epoch under which each log is known to hold what is archived; None: unknown."""
@@ -76,14 +85,17 @@ class TopicHistory:
         Raises OptionError if it holds records of another topic of the same name, and the errors of a listing.
         """
         new = [partition for partition in partitions if partition not in self._directories]
-        self._list(new)
+        self._list(new, self.version)
         for partition in new if self._fail_on_data_loss else ():
             self._directories[partition].check_topic(self._named, partition.split_id, self._topic_id(partition))
 
-    def _list(self, partitions: Collection[TopicPartition]) -> None:
+    def _list(self, partitions: Collection[TopicPartition], version: int | None = None) -> None:
+        """List partitions at a version; None: at the newest, in which all other partitions are read then, too."""
         if not partitions:
             return
-        listed = directories_of(self._archive, partitions)
+        if version is None and self.version is not None:
+            partitions = {*partitions, *self._directories}
+        self.version, listed = self._archive.list_files(partitions, version)
         for partition in partitions:
             self._directories[partition] = listed[partition]
             self._listed_s[partition] = time.monotonic()
@@ -119,11 +131,18 @@ class TopicHistory:
 
         Raises OptionError if there is no archive at all, but Kafka has deleted records.
         """
+        self._pin()
         moved = {p: begin for p, begin in logs.begins.items() if self._begins.get(p) != begin}
         self._begins.update(moved)
         self._list([p for p, begin in moved.items() if self._lacks(p, begin)])
         self._check_found(moved)
         return {s: replace(of, begin=self.begin(TopicPartition.of(s), of.begin)) for s, of in logs.extents.items()}
+
+    def _pin(self) -> None:
+        """Let a plan read the newest version of a table, if batches read of it."""
+        if self.version is not None and self._reads and time.monotonic() - min(self._listed_s.values()) > _PINNED_FOR_S:
+            self._list(self._directories)
+            self._reads = False
 
     def _lacks(self, partition: TopicPartition, begin: int) -> bool:
         directory = self._directory(partition)
@@ -131,9 +150,9 @@ class TopicHistory:
 
     def _check_found(self, moved: Mapping[TopicPartition, int]) -> None:
         """Warn once of partitions without an archive.  moved: what Kafka has newly deleted."""
-        without = {p: begin for p, begin in moved.items() if not self._directory(p).parts}
+        without = {p: begin for p, begin in moved.items() if not self._directory(p)}
         deleted = {p: begin for p, begin in without.items() if begin and p not in self._warned}
-        is_empty = not any(directory.parts for directory in self._directories.values())
+        is_empty = not any(self._directories.values())
         if named := deleted or (without if is_empty else {}):
             first, others = min(named), len(named) - 1
             splits = f"{first.split_id} and {counted(others, 'other partition')}" if others else first.split_id
@@ -163,8 +182,8 @@ class TopicHistory:
             return planned
         age_s = time.monotonic() - self._listed_s[partition]
         holes = self._directory(partition).holes(wanted.start, min(wanted.end, seam))
-        is_read = wanted.end > seam and age_s > _NEW_FOR_S
-        if holes or is_read or age_s > _LISTED_FOR_S:
+        is_old = age_s > _LISTED_FOR_S or (wanted.end > seam and age_s > _NEW_FOR_S)
+        if holes or (is_old and self.version is None):  # the version of a batch stays
             self._list([partition])  # more may have been archived meanwhile, and objects merged
             seam = self.seam(partition)
         directory, end = self._directory(partition), min(wanted.end, seam)
@@ -172,6 +191,7 @@ class TopicHistory:
             self._lose(wanted.split_id, first, stop)
         parts = tuple(directory.within(wanted.start, end))
         self._count(wanted.split_id, parts)
+        self._reads = True
         return planned._replace(archived=parts, kafka_from=seam)
 
     def _count(self, split_id: SplitId, parts: Collection[ArchivedPart]) -> None:
@@ -184,7 +204,7 @@ class TopicHistory:
     def _lose(self, split_id: SplitId, first: int, stop: int) -> None:
         sentence = (
             f"offsets {first} to {stop - 1} of {split_id} are lost: they are not in the archive "
-            f"{self._archive.place.location}, and Kafka begins at "
+            f"{self._archive.location}, and Kafka begins at "
             f"{self._begins.get(TopicPartition.of(split_id), stop)}"
         )
         if self._fail_on_data_loss:
@@ -257,15 +277,15 @@ class TopicHistory:
         return {split: head for split, head in heads.items() if head is not None}
 
     def latest(self, ends: Positions, horizon: Horizon, in_kafka: Mapping[SplitId, int]) -> dict[SplitId, int]:
-        """Return the greatest usable timestamps before some ends, by the names of objects and by what Kafka has said.
+        """Return the greatest usable timestamps before some ends, by what files say and by what Kafka has said.
 
-        A split is left to peeks if it has records in Kafka, which has said nothing of it.
+        A split is left to peeks if it has records in Kafka, which has said nothing of it, and if files do not say it.
         """
         latest, accepts = dict(in_kafka), self._find_head.event_times.policy.accepts
         for split, end in ends.items():
             partition = TopicPartition.of(split)
             if split in latest or self.seam(partition) >= end:
-                later = self._directory(partition).with_times_from(latest.get(split, -1) + 1, 0)
-                times = [part.obj.max_ms for part in later if part.end <= end and accepts(part.obj.max_ms, horizon)]
-                latest.update({split: max(times)} if times else {})
+                above = latest.pop(split, -1)
+                at_ms = self._directory(partition).latest_ms(end, above, lambda time_ms: accepts(time_ms, horizon))
+                latest.update({} if at_ms is None or at_ms < 0 else {split: at_ms})
         return latest

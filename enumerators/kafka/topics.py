@@ -43,12 +43,14 @@ class KafkaSnapshot(Snapshot):
     event_time_unit: the detected unit; None: none was detected, or the option ``eventTimeUnit`` names it.
     taken_over_ms: when Spark's built-in source planned the offset, which is taken over from its checkpoint; None: it is
         not, or the topics were compared with that time.
+    archive: the version of the archive that batches read; None: there is none, or it has no versions.
     """
 
     cluster: str | None = None
     event_time_unit: TimeUnit | None = None
     topics: Mapping[str, TopicState] = field(default_factory=dict)
     taken_over_ms: int | None = None
+    archive: int | None = None
 
     def with_detected_unit(self, event_times: RecordTimes) -> RecordTimes:
         """Return the event times with the unit of the snapshot, if the unit is a detected one."""

@@ -7,18 +7,18 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import pyarrow as pa
 
 from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.splits import Extent, SplitId, SplitRange
-from tidegate.enumerators.archive.directory import Directory, in_order
-from tidegate.enumerators.archive.records import archived_folder, directories_of
+from tidegate.enumerators.archive.listing import ParquetArchive, archived_folder, folder_of
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
 from tidegate.enumerators.kafka.topics import topic_id_text
-from tidegate.readers.archive.objects import ArchivedObject, ArchivedPart
-from tidegate.readers.archive.parquet import ParquetArchive, write_object
+from tidegate.readers.archive.directory import ArchivedPart, Directory
+from tidegate.readers.archive.objects import ArchivedObject, in_order, parse_name
+from tidegate.readers.archive.parquet import write_object
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.reader import KafkaDetails
@@ -58,7 +58,7 @@ class MergedObject:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield their records from the archive."""
         for part in self.parts:
-            yield from ParquetArchive(self.place).read(part.obj, part.start, part.end, _COLUMNS)
+            yield from ParquetArchive(self.place).read(part, _COLUMNS)
 
 
 class Lost(NamedTuple):
@@ -108,7 +108,7 @@ def plan_archive(source: KafkaSource, place: Place) -> ArchivePlan:
         splits = enumerator.discover()
         extents, stops = enumerator.extents(splits), enumerator.stops(splits)
         partitions = {TopicPartition.of(split): split for split in splits}
-        listed = directories_of(ParquetArchive(place), partitions, option="--out")
+        listed = ParquetArchive(place).list_files(partitions, None, "--out").directories
         directories = {split: listed[partition] for partition, split in partitions.items()}
         ends = enumerator.ends_under({split: directory.leader_epoch for split, directory in directories.items()})
         for split, extent in extents.items():
@@ -124,7 +124,7 @@ def plan_archive(source: KafkaSource, place: Place) -> ArchivePlan:
         heads = enumerator.peek(oldest, Horizon())  # also tells the size of records
         margins = []
         for split, kept in enumerator.peek({s: extents[s].begin for s in oldest}, Horizon()).items():
-            if kept is not None and (head := heads[split]) is not None and directories[split].parts:
+            if kept is not None and (head := heads[split]) is not None and directories[split]:
                 margins.append(Margin(max(0, head.event_time_ms - kept.event_time_ms), split))
         pieces = []
         for whole in missing:
@@ -183,19 +183,24 @@ def merges_of(place: Place, directory: Directory) -> list[MergedObject]:
         while len(neighbours) > 1 and _are_merged(*neighbours[-2:]):
             following = neighbours.pop()
             neighbours[-1] += following
-    merged = [[parts[0]._replace(start=parts[0].obj.first), *parts[1:]] for parts in neighbours if len(parts) > 1]
+    merged = [[parts[0]._replace(start=_object(parts[0]).first), *parts[1:]] for parts in neighbours if len(parts) > 1]
     return [
         MergedObject(
             place,
             tuple(parts),
-            parts[0].obj._replace(next=parts[-1].end, leader_epoch=parts[-1].obj.leader_epoch),
+            _object(parts[0])._replace(next=parts[-1].end, leader_epoch=_object(parts[-1]).leader_epoch),
         )
         for parts in merged
     ]
 
 
+def _object(part: ArchivedPart) -> ArchivedObject:
+    (obj,) = part.files  # objects of our own do not overlap in a directory
+    return cast("ArchivedObject", obj)
+
+
 def _are_merged(group: list[ArchivedPart], following: list[ArchivedPart]) -> bool:
-    size, more = (sum(part.obj.size for part in parts) for parts in (group, following))
+    size, more = (sum(_object(part).size for part in parts) for parts in (group, following))
     return group[-1].end == following[0].start and size <= 2 * more and size + more <= OBJECT_BYTES
 
 
@@ -204,12 +209,14 @@ def delete_merged(place: Place, partition: TopicPartition) -> int:
 
     Raises the errors of a listing.
     """
-    archive = ParquetArchive(place)
-    path = archive.folder_of(*partition)
+    path = folder_of(partition)
     folder = archived_folder(place, path, option="--out")
-    files = folder.files()
-    objects = archive.objects_in(path, {name: info.bytes for name, info in files.items()})
-    unread = unread_since({obj: files[obj.name].written_s for obj in objects}, time.time() - KEPT_S)
+    written_s = {
+        obj: info.written_s
+        for name, info in folder.files().items()
+        if (obj := parse_name(path, name, info.bytes)) is not None
+    }
+    unread = unread_since(written_s, time.time() - KEPT_S)
     for obj in unread:
         folder.delete(obj.name)
     return len(unread)

@@ -1,4 +1,4 @@
-"""The names of archived objects, so that a listing is enough to plan.
+"""The objects that ``tidegate archive`` writes: their names, so that a listing is enough to plan.
 
 The records of a partition from one offset to another are one object in the folder ``TOPIC/PARTITION`` of the archive:
 
@@ -12,10 +12,14 @@ timestamps are -1.  Old brokers tell no id, whose place is empty then, or no lea
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 from zlib import crc32
 
+import numpy as np
+
 from tidegate.errors import CorruptDataError
+from tidegate.readers.archive.directory import Directory, Files
 
 _NAME = re.compile(r"(\d{20})\.(\d{20})\.(-?\d+)\.(-?\d+)\.([\w-]*)(?:\.(\d+))?\.[0-9a-f]{8}\.parquet", re.ASCII)
 _LEAST_BYTES = 12  # of a file of Parquet
@@ -52,12 +56,34 @@ class ArchivedObject(NamedTuple):
         return f"{self.folder}/{self.name}"
 
 
-class ArchivedPart(NamedTuple):
-    """The offsets of an object that are read from it, from ``start`` to ``end``, exclusive."""
+def directory_of(objects: Iterable[ArchivedObject]) -> Directory:
+    """Return the directory of some objects of one partition.
 
-    start: int
-    end: int
-    obj: ArchivedObject
+    Objects may overlap, since two archivers or a run that was killed may have copied the same records.  Then an offset
+    is read from the object that begins first; of those with one beginning, from the longest.
+    """
+    taken: list[ArchivedObject] = []
+    starts: list[int] = []
+    reached = 0
+    for obj in in_order(objects):
+        if obj.next > reached:
+            taken.append(obj)
+            starts.append(max(obj.first, reached))
+            reached = obj.next
+    if not taken:
+        return Directory()
+    first, following = np.array(starts), np.array([obj.next for obj in taken])
+    whole = following - np.array([obj.first for obj in taken])
+    size = np.array([obj.size for obj in taken]) * (following - first) // whole
+    max_ms = np.array([obj.max_ms for obj in taken])
+    files = Files(first, following, max_ms, np.ones(len(taken), np.bool_), size, taken.__getitem__)
+    ids = {obj.topic_id for obj in taken} - {""}
+    return Directory(files, topic_ids=ids, leader_epoch=taken[-1].leader_epoch)
+
+
+def in_order(objects: Iterable[ArchivedObject]) -> list[ArchivedObject]:
+    """Return objects in the order in which a directory takes their records."""
+    return sorted(objects, key=lambda obj: (obj.first, -obj.next, obj.path))
 
 
 def parse_name(folder: str, name: str, size: int) -> ArchivedObject | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from typing_extensions import override
 
 from tidegate.errors import CorruptDataError
-from tidegate.readers.archive.archive import Archive, Group
-from tidegate.readers.archive.objects import ArchivedObject, parse_name
+from tidegate.readers.archive.archive import Archive, Group, between
+from tidegate.readers.archive.objects import ArchivedObject
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.arrays import BATCH_BYTES, MOST_ROWS, int64_values
 from tidegate.readers.formats.parquet import column_ranges, row_bytes
@@ -34,34 +34,41 @@ _IN_FOOTER = ["topic", "partition", "offset", "timestamp"]  # extremes of keys a
 
 
 @dataclass(frozen=True)
-class ParquetArchive(Archive):
-    """What ``tidegate archive`` writes: a listing is enough to plan."""
+class ParquetObjects(Archive):
+    """Reads what ``tidegate archive`` writes."""
 
     place: Place
 
-    @override
-    def folder_of(self, topic: str, partition: int) -> str:
-        return f"{topic}/{partition}"
-
-    @override
-    def objects_in(self, folder: str, files: Mapping[str, int]) -> Collection[ArchivedObject]:
-        named = (parse_name(folder, name, size) for name, size in files.items())
-        return [obj for obj in named if obj is not None]
+    @property
+    def location(self) -> str:  # type: ignore[override]
+        """The folder, or ``s3://bucket/prefix``."""
+        return self.place.location
 
     @contextmanager
     @override
-    def open(self, obj: ArchivedObject) -> Iterator[_OpenParquet]:
-        with ObjectFile(obj.size, partial(self.place.fetch, obj.path, obj.size), SMALL_BYTES) as source:
-            if self.place.is_far:  # one request for a small object, and for the footer of a large one
-                source.hold([(0, obj.size) if obj.size <= SMALL_BYTES else (max(0, obj.size - TAIL_BYTES), obj.size)])
-            try:
-                file = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
-                if (file.metadata.metadata or {}).get(FOOTER_KEY) != obj.path.encode():
-                    raise pa.ArrowInvalid("its footer has another name")
-                yield _OpenParquet(file, source if self.place.is_far and obj.size > SMALL_BYTES else None, obj)
-            except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
-                address = self.place.address(obj.path)
-                raise CorruptDataError(f"the archived object {address} cannot be read: {problem}") from problem
+    def open(self, file: ArchivedObject) -> Iterator[_OpenParquet]:
+        obj = file
+        with opened_parquet(self.place, obj.path, obj.size) as (parquet, source):
+            if (parquet.metadata.metadata or {}).get(FOOTER_KEY) != obj.path.encode():
+                raise pa.ArrowInvalid("its footer has another name")
+            yield _OpenParquet(parquet, source, obj)
+
+
+@contextmanager
+def opened_parquet(place: Place, path: str, size: int) -> Iterator[tuple[pq.ParquetFile, ObjectFile | None]]:
+    """Open a file, and where its ranges are held ahead of their use; None: that would not be faster.
+
+    Raises CorruptDataError, which names the file, for Arrow's errors while it is open.
+    """
+    with ObjectFile(size, partial(place.fetch, path, size), SMALL_BYTES) as source:
+        if place.is_far:  # one request for a small object, and for the footer of a large one
+            source.hold([(0, size) if size <= SMALL_BYTES else (max(0, size - TAIL_BYTES), size)])
+        try:
+            parquet = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
+            yield parquet, source if place.is_far and size > SMALL_BYTES else None
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+            address = place.address(path)
+            raise CorruptDataError(f"the archived object {address} cannot be read: {problem}") from problem
 
 
 class _OpenParquet:
@@ -90,32 +97,34 @@ class _OpenParquet:
             raise pa.ArrowInvalid(f"its footer has no bounds of {column}")
         return statistics.min_raw, statistics.max_raw
 
-    def read(self, numbers: list[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the records of some row groups."""
+    def read(
+        self, number: int, start: int, end: int, schema: pa.Schema, ahead: Iterable[int] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a row group."""
         metadata, before = self._file.metadata, -1
         tops = tuple(f"{name}." for name in schema.names)
         leaves = [leaf for path, leaf in self._leaves.items() if f"{path}.".startswith(tops)]
-        for place, number in enumerate(numbers):
-            if self._source is not None:
-                self._source.hold(self._ahead(numbers[place:], leaves))
-            rows = min(MOST_ROWS, max(1, BATCH_BYTES // max(1, row_bytes(metadata, number, leaves))))
-            for raw in self._file.iter_batches(rows, row_groups=[number], columns=schema.names, use_threads=False):
-                batch = raw.select(schema.names).cast(schema)
-                offsets = int64_values(batch.column("offset"))
-                if not before < offsets[0] or (offsets[1:] <= offsets[:-1]).any():
-                    raise pa.ArrowInvalid("its offsets are out of order")
-                before = int(offsets[-1])
-                yield batch
+        if self._source is not None:
+            self._source.hold(ranges_ahead(metadata, [*ahead] or [number], leaves))
+        rows = min(MOST_ROWS, max(1, BATCH_BYTES // max(1, row_bytes(metadata, number, leaves))))
+        for raw in self._file.iter_batches(rows, row_groups=[number], columns=schema.names, use_threads=False):
+            batch = raw.select(schema.names).cast(schema)
+            offsets = int64_values(batch.column("offset"))
+            if not before < offsets[0] or (offsets[1:] <= offsets[:-1]).any():
+                raise pa.ArrowInvalid("its offsets are out of order")
+            before = int(offsets[-1])
+            yield from between([batch], start, end)
 
-    def _ahead(self, numbers: list[int], leaves: list[int]) -> Iterator[tuple[int, int]]:
-        """Yield the spans of the next two row groups, and of more if they are small."""
-        size = 0
-        for count, number in enumerate(numbers):
-            if count > 1 and size > SMALL_BYTES:
-                return
-            for start, end in column_ranges(self._file.metadata, number, leaves):
-                size += end - start
-                yield start, end
+
+def ranges_ahead(metadata: Any, numbers: list[int], leaves: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the next two row groups, and of more if they are small."""
+    size = 0
+    for count, number in enumerate(numbers):
+        if count > 1 and size > SMALL_BYTES:
+            return
+        for start, end in column_ranges(metadata, number, leaves):
+            size += end - start
+            yield start, end
 
 
 def write_object(

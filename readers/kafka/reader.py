@@ -26,7 +26,7 @@ from tidegate.errors import (
     TransientError,
     UnknownPartitionError,
 )
-from tidegate.readers.archive.objects import ArchivedPart
+from tidegate.readers.archive.directory import ArchivedPart
 from tidegate.readers.arrow.arrays import are_null, int64_values, integers
 from tidegate.readers.bad_record_files import BadRecordFiles
 from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRows
@@ -220,7 +220,13 @@ class KafkaSplitReader(SplitReader):
                         yield number, batch, details
 
     def _archived(
-        self, client: KafkaClient, wanted: SplitRange, details: KafkaDetails, *, include_headers: bool
+        self,
+        client: KafkaClient,
+        wanted: SplitRange,
+        details: KafkaDetails,
+        *,
+        include_headers: bool,
+        is_newest: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         if self._archive is None:
             return
@@ -228,12 +234,16 @@ class KafkaSplitReader(SplitReader):
         for part in details.archived:
             at = part.start
             try:
-                for batch in self._archive.read(part.obj, part.start, part.end, schema):
+                for batch in self._archive.read(part, schema):
                     yield batch
                     at = int(int64_values(batch.column("offset"))[-1]) + 1
             except ObjectGoneError as error:
-                log.warning("%s; the records from %s on are read from Kafka, if it still has them", error, at)
-                left = replace(wanted, start=at, end=part.end)
+                partition = TopicPartition.of(wanted.split_id)
+                newer, held = ([], at) if is_newest else self._archive.newest_parts(partition, at, part.end)
+                log.warning("%s; the records from %s on are read from Kafka, if it still has them", error, held)
+                again = details._replace(archived=tuple(newer))
+                yield from self._archived(client, wanted, again, include_headers=include_headers, is_newest=True)
+                left = replace(wanted, start=held, end=part.end)
                 yield from self._read_range(client, left, details, None, include_headers=include_headers)
 
     def _judged(

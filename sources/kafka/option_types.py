@@ -214,7 +214,7 @@ def archive_at(location: str | None) -> Archive | None:
     """Return the archive at a location, if there is one."""
     if location is None:
         return None
-    from tidegate.readers.archive.parquet import ParquetArchive  # most queries need no Parquet
+    from tidegate.enumerators.archive.listing import ParquetArchive  # most queries need no Parquet
 
     return ParquetArchive(Place(location))
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from tests.support.command import PATIENCE_S
 from tidegate import KafkaSource
-from tidegate.enumerators.archive.records import directories_of
+from tidegate.enumerators.archive.listing import ParquetArchive
 from tidegate.jobs.archive.pieces import copy, plan_archive
-from tidegate.readers.archive.parquet import ParquetArchive
 from tidegate.servers import write_history
 from tidegate.sources.progress.query import QueryProgress
 
@@ -161,7 +160,7 @@ def archive_topic(kafka, topic, place):
 
 def list_partition(place, topic, partition):
     """Return the directory of a partition."""
-    return directories_of(ParquetArchive(place), [(topic, partition)])[topic, partition]
+    return ParquetArchive(place).list_files([(topic, partition)], None).directories[topic, partition]
 
 
 def delete_before(kafka, topic, offset, partition=0):

@@ -25,13 +25,12 @@ from tests.support.streams import (
 )
 from tidegate import archive
 from tidegate.alignment.splits import SplitRange
-from tidegate.enumerators.archive.directory import Directory
+from tidegate.enumerators.archive.listing import ParquetArchive
 from tidegate.errors import DataLossError, OptionError
 from tidegate.jobs.archive import pieces as pieces_module
 from tidegate.jobs.archive import run as archive_run
 from tidegate.jobs.archive.pieces import Lost, Margin, copy, merges_of, pieces_of, plan_archive, unread_since
-from tidegate.readers.archive.objects import ArchivedObject
-from tidegate.readers.archive.parquet import ParquetArchive
+from tidegate.readers.archive.objects import ArchivedObject, directory_of
 from tidegate.readers.kafka.rows import arrow_schema
 from tidegate.readers.places.place import Place
 from tidegate.sources.s3.options import S3ConnectionOptions
@@ -54,16 +53,16 @@ def test_pieces_cover_a_range_without_gaps(start, length, size):
 def test_merged_objects_are_read_in_place_of_their_parts(objects):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces_module, "OBJECT_BYTES", 300)  # of three objects
-        merges = merges_of(Place("/lake"), Directory(objects))
-    directory = Directory([*objects, *(merge.obj for merge in merges)])
-    read = {part.obj for part in directory.parts}
+        merges = merges_of(Place("/lake"), directory_of(objects))
+    directory = directory_of([*objects, *(merge.obj for merge in merges)])
+    read = {part.files[0] for part in directory.parts}
     for merge in merges:
         assert 2 <= len(merge.parts) <= 3
         assert merge.obj in read
-        assert not read & {part.obj for part in merge.parts}
+        assert not read & {part.files[0] for part in merge.parts}
         offsets = [offset for part in merge.parts for offset in range(part.start, part.end)]
         assert offsets == [*range(merge.obj.first, merge.obj.next)]
-    assert directory.holes(0, MOST) == Directory(objects).holes(0, MOST)
+    assert directory.holes(0, MOST) == directory_of(objects).holes(0, MOST)
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 90)), min_size=1, max_size=60))
@@ -74,18 +73,18 @@ def test_runs_that_compact_delete_what_nobody_reads_and_write_no_record_often(gr
         now_s += pause_s
         written_s[ArchivedObject("t/0", size, first, first + size, -1, -1, "")] = now_s
         first += size
-        for merge in merges_of(Place("/lake"), Directory(written_s)):
+        for merge in merges_of(Place("/lake"), directory_of(written_s)):
             merged = merge.obj._replace(size=sum(part.end - part.start for part in merge.parts))
             bytes_written += merged.size
             written_s[merged] = now_s
-        listings.append((now_s, Directory(written_s)))
+        listings.append((now_s, directory_of(written_s)))
         for obj in unread_since(written_s, now_s - 100):
             del written_s[obj]
         for listed_s, directory in listings:
-            assert listed_s < now_s - 100 or {part.obj for part in directory.parts} <= written_s.keys()
-        assert Directory(written_s).holes(0, first) == []
+            assert listed_s < now_s - 100 or {part.files[0] for part in directory.parts} <= written_s.keys()
+        assert directory_of(written_s).holes(0, first) == []
     assert bytes_written <= first * 8
-    read = {part.obj for part in Directory(written_s).parts}
+    read = {part.files[0] for part in directory_of(written_s).parts}
     assert {*unread_since(written_s, now_s + 1)} == written_s.keys() - read
     assert len(read) <= 2 * first.bit_length()
 
@@ -119,7 +118,7 @@ def test_of_two_archivers_at_once_each_record_is_read_once_also_of_new_partition
     columns = arrow_schema(include_headers=True)
     for partition, count in enumerate((355, 7)):
         parts = list_partition(place, topic, partition).parts
-        read = [ParquetArchive(place).read(part.obj, part.start, part.end, columns) for part in parts]
+        read = [ParquetArchive(place).read(part, columns) for part in parts]
         assert [at for rows in read for batch in rows for at in batch["offset"].to_pylist()] == [*range(count)]
 
 
@@ -271,5 +270,5 @@ def test_killed_with_all_its_processes_it_goes_on(kafka, bucket):
     assert code == 0, errors
     for partition in range(PARTITIONS):
         (part,) = list_partition(place, topic, partition).parts
-        rows = ParquetArchive(place).read(part.obj, 0, 500, arrow_schema(include_headers=True))
+        rows = ParquetArchive(place).read(part, arrow_schema(include_headers=True))
         assert [offset for batch in rows for offset in batch.column("offset").to_pylist()] == [*range(500)]

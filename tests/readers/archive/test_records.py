@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.enumerators.archive.listing import ParquetArchive
 from tidegate.errors import CorruptDataError, ObjectGoneError
 from tidegate.readers.archive import parquet
+from tidegate.readers.archive.directory import ArchivedPart
 from tidegate.readers.archive.objects import ArchivedObject
-from tidegate.readers.archive.parquet import ParquetArchive, write_object
+from tidegate.readers.archive.parquet import write_object
 from tidegate.readers.kafka.rows import arrow_schema
 from tidegate.readers.places.place import Place
 
@@ -37,6 +39,10 @@ def batch(records):
 
 def rows(batches):
     return [row for part in batches for row in part.to_pylist()]
+
+
+def read(place, obj, start, end):
+    return ParquetArchive(place).read(ArchivedPart(start, end, (obj,)), SCHEMA)
 
 
 def archived(location, records, first=0, following=100):
@@ -75,7 +81,7 @@ def test_any_range_gives_the_records_that_were_written(tmp_path_factory, records
     start = data.draw(st.integers(0, 50))
     end = data.draw(st.integers(start, 60))
     wanted = [kept for kept in records if start <= kept["offset"] < end]
-    assert rows(ParquetArchive(place).read(obj, start, end, SCHEMA)) == (rows([batch(wanted)]) if wanted else [])
+    assert rows(read(place, obj, start, end)) == (rows([batch(wanted)]) if wanted else [])
 
 
 def test_the_same_records_give_the_same_object(tmp_path):
@@ -98,7 +104,7 @@ def test_a_large_object_is_read_by_ranges_from_a_bucket(bucket, s3_config):
         patch.setattr(parquet, "GROUP_BYTES", 1)
         empty = ArchivedObject("orders/0", 0, 0, 30, -1, -1, "")
         obj, _ = write_object(place, empty, SCHEMA, [batch(records[:20]), batch(records[20:])])
-        assert rows(ParquetArchive(place).read(obj, 15, 25, SCHEMA)) == rows([batch(records[15:25])])
+        assert rows(read(place, obj, 15, 25)) == rows([batch(records[15:25])])
 
 
 @pytest.mark.parametrize("cut", [1, 200, 1000])
@@ -107,12 +113,12 @@ def test_a_damaged_object_is_named(tmp_path, cut):
     file = tmp_path / obj.path
     file.write_bytes(file.read_bytes()[:-cut])
     with pytest.raises(CorruptDataError, match=obj.name):
-        list(ParquetArchive(place).read(obj._replace(size=obj.size - cut), 0, 30, SCHEMA))
+        list(read(place, obj._replace(size=obj.size - cut), 0, 30))
     with pytest.raises(ObjectGoneError, match=obj.name):
-        list(ParquetArchive(place).read(obj, 0, 30, SCHEMA))
+        list(read(place, obj, 0, 30))
     file.unlink()
     with pytest.raises(ObjectGoneError, match="was deleted"):
-        list(ParquetArchive(place).read(obj, 0, 30, SCHEMA))
+        list(read(place, obj, 0, 30))
 
 
 def test_a_byte_that_has_changed_is_noticed(tmp_path):
@@ -123,7 +129,7 @@ def test_a_byte_that_has_changed_is_noticed(tmp_path):
     at = content.index(noise[1000:1100])
     file.write_bytes(content[:at] + b"?" + content[at + 1 :])
     with pytest.raises(CorruptDataError, match=rf"{obj.name} cannot be read: .*checksum"):
-        list(ParquetArchive(place).read(obj, 0, 30, SCHEMA))
+        list(read(place, obj, 0, 30))
 
 
 @pytest.mark.parametrize(
@@ -136,4 +142,4 @@ def test_an_object_that_holds_other_records_than_its_name_says_is_refused(tmp_pa
     (tmp_path / renamed.folder).mkdir(exist_ok=True)
     (tmp_path / obj.path).rename(tmp_path / renamed.path)
     with pytest.raises(CorruptDataError, match="its footer has another name"):
-        list(ParquetArchive(place).read(renamed, 5, 30, SCHEMA))
+        list(read(place, renamed, 5, 30))
