@@ -17,6 +17,7 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 from tidegate.alignment.durations import epoch_ms
 from tidegate.enumerators.kafka.offsets import ByTimestamp, OffsetPoint, OffsetsSpec
 from tidegate.enumerators.kafka.subscription import check_pattern
+from tidegate.readers.archive.columns import TableColumns
 from tidegate.readers.event_time.assigners import assigner_of
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.records import marks_of
@@ -28,6 +29,7 @@ from tidegate.readers.registry.client import RegistryConfig
 if TYPE_CHECKING:
     from tidegate.readers.archive.archive import Archive
 
+_DELTA = "delta:"
 _ANY = RegistryConfig("http://any")  # whether there is a registry is checked with the other options
 _LARGEST = 2**63 - 1  # of an offset or a time in Kafka's protocol
 _POINTS = "for every partition, such as "
@@ -170,6 +172,20 @@ def _event_time(value: Any) -> Any:
     return value
 
 
+def _archive(value: str) -> str:
+    if value.startswith(_DELTA):
+        check_location(value.removeprefix(_DELTA))
+        return value
+    try:
+        return check_location(value)
+    except ValueError as error:
+        raise ValueError(f"{error}, or a table: delta: and one of these") from None
+
+
+def _archive_columns(value: Any) -> Any:
+    return TableColumns.of_text(value) if isinstance(value, str) else value
+
+
 def _watermark_from(value: str) -> str:
     marks_of(value, _ANY)
     return value
@@ -184,6 +200,8 @@ Partitions: TypeAlias = Annotated[
     dict[str, Sequence[int]], BeforeValidator(_assigned), AfterValidator(_with_topic_names)
 ]
 EventTimeOption: TypeAlias = Annotated[str | Callable[..., Any], BeforeValidator(_event_time)]
+ArchiveLocation: TypeAlias = Annotated[str, AfterValidator(_archive)]
+ArchiveColumns: TypeAlias = Annotated[TableColumns, BeforeValidator(_archive_columns)]
 Location: TypeAlias = Annotated[str, AfterValidator(check_location)]
 WatermarkFrom: TypeAlias = Annotated[str, AfterValidator(_watermark_from)]
 
@@ -210,10 +228,15 @@ def in_milliseconds(timestamp: Timestamp) -> int:
     return timestamp if isinstance(timestamp, int) else epoch_ms(timestamp)
 
 
-def archive_at(location: str | None) -> Archive | None:
+def archive_at(location: str | None, columns: TableColumns | None) -> Archive | None:
     """Return the archive at a location, if there is one."""
     if location is None:
         return None
+    kind = location.partition(":")[0]
+    if kind == "delta":
+        from tidegate.readers.archive.delta import DeltaArchive
+
+        return DeltaArchive(location, columns or TableColumns())
     from tidegate.enumerators.archive.listing import ParquetArchive  # most queries need no Parquet
 
     return ParquetArchive(Place(location))

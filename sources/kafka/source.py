@@ -36,6 +36,8 @@ from tidegate.sources.contract import check_only_origin
 from tidegate.sources.kafka.java.properties import connection_config, read_properties, without_effect
 from tidegate.sources.kafka.java.table import NO_GROUP
 from tidegate.sources.kafka.option_types import (
+    ArchiveColumns,
+    ArchiveLocation,
     EventTimeOption,
     Location,
     Offsets,
@@ -102,8 +104,11 @@ class KafkaSource(Source):
         ``ending_offsets``.
     ending_timestamp: end before the first record at or after this time, in all partitions.  Takes precedence over the
         other two ends.
-    archive: an archive of the topics, which ``tidegate archive`` writes: a folder that all executors share, or
-        ``s3://bucket/prefix``.  Committed records are read there and in Kafka, and no others.
+    archive: an archive of the topics.  A Delta table: ``delta:`` and its folder, which all executors share, or
+        ``delta:s3://bucket/prefix``.  Or what ``tidegate archive`` writes: the folder, or ``s3://bucket/prefix``.
+        Committed records are read there and in Kafka, and no others.
+    archive_columns: the columns of the table, if they have other names than Spark's Kafka source gives them, such as
+        ``offset=meta.offset, topic='orders'``; a topic in quotes is that of all rows.
     event_time: the origin of event times: ``timestamp``, the record's own; ``header:NAME``;
         ``json:/pointer/into/value`` (RFC 6901); ``avro:`` or ``protobuf:`` with such a pointer.  In Python also any
         function from a RecordBatch with these columns to an int64 array of milliseconds.
@@ -155,7 +160,8 @@ class KafkaSource(Source):
     ending_offsets: Offsets | None = None
     ending_timestamp: Timestamp | None = None
     ending_offsets_by_timestamp: Timestamps | None = None
-    archive: Location | None = None
+    archive: ArchiveLocation | None = None
+    archive_columns: Annotated[ArchiveColumns | None, Field(serialization_alias="archive.columns")] = None
     event_time: EventTimeOption = "timestamp"
     event_time_unit: TimeUnit | None = None
     watermark_from: WatermarkFrom | None = None
@@ -242,6 +248,8 @@ class KafkaSource(Source):
         if self.watermark_from is not None:
             check_only_origin(self.watermarks)
             marks_of(self.watermark_from, registry)
+        if self.archive_columns is not None and not (self.archive or "").startswith("delta:"):
+            raise ValueError("archive.columns is set, but archive names no table, such as delta:s3://lake/orders")
         check_bad_records(self.bad_records_path, super().event_time_policy)
         _ = self.event_times, self._config  # these raise for what cannot be, too
         return self
@@ -384,7 +392,7 @@ class KafkaSource(Source):
             fail_on_data_loss=self.fail_on_data_loss,
             commit_group_id=self.commit_group_id,
         )
-        if (archive := archive_at(self.archive)) is not None:
+        if (archive := archive_at(self.archive, self.archive_columns)) is not None:
             made.add_archive(archive)
         return made
 
@@ -399,7 +407,7 @@ class KafkaSource(Source):
             event_times=event_times,
             bad_records=None if folder is None else BadRecordFile(folder, identity),
             include_event_time=self.include_event_time,
-            archive=archive_at(self.archive),
+            archive=archive_at(self.archive, self.archive_columns),
         )
 
     @property

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 
 _OF_EXTRAS = {
     "avro": {"fastavro"},
+    "delta": {"deltalake"},
+    "iceberg": {"pyiceberg"},
     "registry": {"fastavro", "google", "grpc_tools"},
     "spark": {"pandas", "py4j", "pyspark"},
     "windows": {"google", "grpc"},

@@ -28,7 +28,7 @@ SUBJECTS = {
     "what to read": (
         *("kafka.bootstrap.servers", "kafkaProperties", "subscribe", "subscribePattern", "assign", "startingOffsets"),
         *("startingOffsetsByTimestamp", "startingTimestamp", "startingOffsetsByTimestampStrategy", "startingGroupId"),
-        *("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "archive"),
+        *("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "archive", "archive.columns"),
         *("includeHeaders", "commitGroupId", "failOnDataLoss"),
     ),
     "event time": (

@@ -1,0 +1,191 @@
+"""A Delta table as an archive: delta-rs reads its log (https://github.com/delta-io/delta/blob/master/PROTOCOL.md)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from typing_extensions import override
+
+from tidegate.errors import ConnectorError, OptionError, needing
+from tidegate.readers.archive.table import TableArchive, TableFile, TableFiles
+from tidegate.readers.arrow import compute as pc
+from tidegate.readers.s3.config import S3ConnectionConfig, local_path, s3_address
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_LOG = logging.getLogger("tidegate.planner")
+_EVER = 2**63 - 1
+_KNOWN = {"deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
+"""The reader features that are obeyed here or by delta-rs; timestampNtz: such times are taken for UTC."""
+_FEATURES = 3  # the reader version that names its features
+
+
+class DeltaArchive(TableArchive):
+    """A Delta table, ``delta:`` and a folder or ``s3://bucket/prefix``."""
+
+    _table: DeltaTable | None = None
+    _options: Mapping[str, str] | None = None
+
+    @property
+    def address(self) -> str:
+        """The folder of the table."""
+        place = self.location.partition(":")[2]
+        return place if s3_address(place) is not None else str(local_path(place))
+
+    @override
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_table": None, "_options": None}
+
+    @override
+    def files_at(self, version: int | None, option: str) -> TableFiles:
+        named = f"{option} is {self.location!r}"
+        with _in_one_sentence(named):
+            table = self._at(version, named)
+            schema = pa.schema(table.schema().to_arrow())
+            self._check_features(table, named)
+            columns = self._columns.in_table(schema, named)
+            actions = pa.table(table.get_add_actions(flatten=True)).combine_chunks()
+            deleted = self._deleted(table)
+        return self._files(table.version(), actions, columns, deleted)
+
+    def _at(self, version: int | None, named: str) -> DeltaTable:
+        from deltalake.exceptions import DeltaError, TableNotFoundError
+
+        table = self._newest()
+        if version is None or version == table.version():
+            return table
+        try:
+            return self._loaded(version)
+        except TableNotFoundError:
+            raise
+        except DeltaError as error:
+            _LOG.warning("%s, whose version %s is gone; version %s is read: %s", named, version, table.version(), error)
+            return table
+
+    def _newest(self) -> DeltaTable:
+        options = self._storage_options()
+        if self._table is None or options != self._options:
+            self._table, self._options = self._loaded(None), options
+        else:
+            self._table.update_incremental()
+        return self._table
+
+    def _loaded(self, version: int | None) -> DeltaTable:
+        with needing("delta", "archive = delta:"):
+            from deltalake import DeltaTable
+
+        return DeltaTable(self.address, version=version, storage_options=self._storage_options())
+
+    def _storage_options(self) -> dict[str, str] | None:
+        return storage_options(self._connection) if s3_address(self.address) is not None else None
+
+    def _check_features(self, table: DeltaTable, named: str) -> None:
+        """Raise OptionError for what a reader must obey, and tidegate does not."""
+        protocol = table.protocol()
+        features = set(protocol.reader_features or ()) - {"columnMapping"}
+        if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
+            features.add("columnMapping")
+        if unknown := sorted(features - _KNOWN):
+            raise OptionError(
+                f"{named}, a table with the reader feature {', '.join(unknown)}, which tidegate does not read; it "
+                f"reads {', '.join(sorted(_KNOWN))}"
+            )
+        if protocol.min_reader_version > _FEATURES:
+            raise OptionError(f"{named}, a table of reader version {protocol.min_reader_version}; allowed are 1 to 3")
+
+    def _deleted(self, table: DeltaTable) -> dict[str, bytes]:
+        """Return the numbers of the deleted rows of each file that has some, by the file's address."""
+        if "deletionVectors" not in (table.protocol().reader_features or ()):
+            return {}
+        deleted = {}
+        for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
+            for address, kept in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
+                rows = np.flatnonzero(np.asarray(kept.values.cast(pa.uint8())) == 0)
+                deleted[unquote(address)] = rows.astype(np.uint32).tobytes()
+        return deleted
+
+    @override
+    def deleted_rows(self, file: TableFile) -> npt.NDArray[np.int64]:
+        return np.frombuffer(file.deleted or b"", np.uint32).astype(np.int64)
+
+    def _files(
+        self, version: int, actions: pa.Table, columns: dict[str, str], deleted: Mapping[str, bytes]
+    ) -> TableFiles:
+        parted = {name: f"partition.{path}" for name, path in columns.items()}
+        parted = {name: column for name, column in parted.items() if column in actions.schema.names}
+        paths = tuple((name, path) for name, path in columns.items() if name not in parted)
+        names, sizes = actions["path"].combine_chunks(), actions["size_bytes"].to_numpy()
+        whole, vectors = np.ones(len(names), np.bool_), dict[str, bytes]()
+        if deleted:  # addresses end with the names, which the log encodes once more
+            known = [unquote(name) for name in names.to_pylist()]
+            vectors = {name: rows for name in known for end, rows in deleted.items() if end.endswith(f"/{name}")}
+            whole = np.array([name not in vectors for name in known], np.bool_)
+        constant = {} if self._columns.topic is None else {"topic": self._columns.topic}
+
+        def get(at: int, topic: str, number: int, first: int, following: int) -> TableFile:
+            path = unquote(names[at].as_py())
+            address = path if "://" in path or path.startswith("/") else f"{self.address.rstrip('/')}/{path}"
+            fixed = {**constant, **{name: actions[column][at].as_py() for name, column in parted.items()}}
+            size, rows = int(sizes[at]), vectors.get(path)
+            return TableFile(address, size, topic, number, first, following, tuple(fixed.items()), paths, rows)
+
+        bounds = {name: _bounds(actions, path) for name, path in columns.items()}
+        if constant:
+            bounds["topic"] = (pa.repeat(constant["topic"], len(names)),) * 2
+        latest_ms = _times(bounds["timestamp"][1])
+        where = bounds["topic"], bounds["partition"], bounds["offset"]
+        return TableFiles.of_bounds(version, *where, latest_ms, sizes, whole, get)
+
+
+def _bounds(actions: pa.Table, path: str) -> tuple[pa.Array, pa.Array]:
+    """Return the least and the greatest values of a column in each file; null where the log does not say them."""
+    if f"partition.{path}" in actions.schema.names:
+        return (actions[f"partition.{path}"].combine_chunks(),) * 2
+    names = [f"{which}.{path}" for which in ("min", "max")]
+    low, high = (
+        actions[name].combine_chunks() if name in actions.schema.names else pa.nulls(actions.num_rows) for name in names
+    )
+    return low, high
+
+
+def _times(latest: pa.Array) -> npt.NDArray[np.int64]:
+    """Return the greatest times in ms; the log has them in whole milliseconds, rounded down."""
+    us = latest.cast(pa.timestamp("us", getattr(latest.type, "tz", None)), safe=False).cast(pa.int64())
+    filled = pc.fill_null(us, _EVER).to_numpy()
+    return np.where(filled == _EVER, _EVER, filled // 1000)
+
+
+@contextmanager
+def _in_one_sentence(named: str) -> Iterator[None]:
+    with needing("delta", "archive = delta:"):
+        from deltalake.exceptions import DeltaError, DeltaProtocolError, TableNotFoundError
+    try:
+        yield
+    except TableNotFoundError:
+        raise OptionError(f"{named}, but there is no Delta table") from None
+    except DeltaProtocolError as error:
+        raise OptionError(f"{named}, which delta-rs cannot read: {error}") from None
+    except (DeltaError, OSError) as error:
+        raise ConnectorError(f"{named}, whose log cannot be read: {error}") from error
+
+
+def storage_options(connection: S3ConnectionConfig) -> dict[str, str]:
+    """Return what delta-rs needs to reach a bucket as boto3 does; it holds secrets."""
+    client = connection.client()
+    options = {"AWS_REGION": client.meta.region_name or "us-east-1"}
+    if not client.meta.endpoint_url.endswith((".amazonaws.com", ".amazonaws.com.cn")):
+        options |= {"AWS_ENDPOINT_URL": client.meta.endpoint_url, "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false"}
+        options |= {"AWS_ALLOW_HTTP": "true"} if client.meta.endpoint_url.startswith("http://") else {}
+    if (found := connection.credentials()) is not None:
+        frozen = found.get_frozen_credentials()
+        options |= {"AWS_ACCESS_KEY_ID": frozen.access_key, "AWS_SECRET_ACCESS_KEY": frozen.secret_key}
+        options |= {"AWS_SESSION_TOKEN": frozen.token} if frozen.token else {}
+    return options

@@ -1,0 +1,404 @@
+"""A table as an archive: its files by the statistics of its log, and their records by partition and offset.
+
+The log is read by the table's own library (delta.py, iceberg.py).  It decides which files, which rows of them and which
+columns there are at a version.  The files are Parquet, and are read here.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from typing_extensions import override
+
+from tidegate.errors import counted
+from tidegate.readers.archive.archive import Archive, Group, Listing, Partition, in_order
+from tidegate.readers.archive.columns import TableColumns, leaves_of, value_at
+from tidegate.readers.archive.directory import ArchivedPart, Directory, Files
+from tidegate.readers.archive.parquet import opened_parquet, ranges_ahead
+from tidegate.readers.arrow import compute as pc
+from tidegate.readers.arrow.arrays import BATCH_BYTES, MOST_ROWS, int64_values, integers, repeated, repeated_text
+from tidegate.readers.formats.parquet import row_bytes, statistics_times
+from tidegate.readers.objects.file import ObjectFile
+from tidegate.readers.places.place import Place
+from tidegate.readers.s3.config import S3ConnectionConfig
+
+_LOG = logging.getLogger("tidegate.planner")
+_EVER = 2**63 - 1
+_THREADS = 8
+_MANY = 100  # opened files, from which on a user should know why a plan takes long
+_NO_TIME_US = -1000  # a record without a timestamp has -1 ms in Kafka
+_WHERE = ("topic", "partition", "offset")
+
+
+class TableFile(NamedTuple):
+    """A data file of a table, as far as it is about one partition.
+
+    path: its address.
+    fixed: the values of columns that are the same in all its rows, and perhaps not in the file.
+    paths: the dotted path of each column in this file; a column that it lacks is null.
+    deleted: what the table's library says of deleted rows, see ``TableArchive.deleted_rows``.
+    """
+
+    path: str
+    size: int
+    topic: str
+    partition: int
+    first: int
+    next: int
+    fixed: tuple[tuple[str, Any], ...]
+    paths: tuple[tuple[str, str], ...]
+    deleted: Any = None
+
+
+Bounds: TypeAlias = tuple[pa.Array, pa.Array]
+"""The least and the greatest value of a column in each file."""
+
+GetFile: TypeAlias = Callable[[int, str, int, int, int], TableFile]
+"""Returns the file of a number, for a topic, a partition, and its first and next offset of it."""
+
+
+class TableFiles(NamedTuple):
+    """The data files of a table at a version, as arrays.
+
+    topic, partition, offset: the bounds of the columns, both inclusive, each a pair of arrays; the offset's are -1
+        where the log does not say them, or those of the partition.
+    max_ms: the greatest timestamp; without one the greatest int64.
+    is_whole: whether no row of the file was deleted.
+    get: returns the file of a number for a partition.
+    """
+
+    version: int
+    topic: tuple[pa.Array, pa.Array]
+    partition: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+    offset: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+    max_ms: npt.NDArray[np.int64]
+    size: npt.NDArray[np.int64]
+    is_whole: npt.NDArray[np.bool_]
+    get: GetFile
+
+    @classmethod
+    def of_bounds(
+        cls,
+        version: int,
+        topic: Bounds,
+        partition: Bounds,
+        offset: Bounds,
+        *others: Any,
+    ) -> TableFiles:
+        """Return files by the bounds of their columns; a null is unknown.  others: from ``max_ms`` on."""
+        texts = topic[0].cast(pa.string()), topic[1].cast(pa.string())
+        parts, offsets = (
+            [pc.fill_null(bound.cast(pa.int64()), -1).to_numpy() for bound in pair] for pair in (partition, offset)
+        )
+        known = (parts[0] >= 0) & (parts[1] >= 0) & (offsets[1] >= 0) & _where(pc.is_valid(texts[1]))
+        least, most = (np.where(known, bound, -1) for bound in offsets)
+        return cls(version, texts, (parts[0], parts[1]), (least, most), *others)
+
+
+class TableArchive(Archive):
+    """The files of a table whose rows are records.
+
+    location: the option's text.
+    columns: where Kafka's columns are in it.
+    """
+
+    def __init__(self, location: str, columns: TableColumns, connection: S3ConnectionConfig | None = None) -> None:
+        self.location, self._columns = location, columns
+        self._connection = connection or S3ConnectionConfig()
+        self._surveys: dict[tuple[str, Any], dict[Partition, tuple[int, int, int]]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what was read."""
+        return {**self.__dict__, "_surveys": {}}
+
+    @abstractmethod
+    def files_at(self, version: int | None, option: str) -> TableFiles:
+        """Return the data files at a version, or at the newest if that is None or gone."""
+
+    def deleted_rows(self, file: TableFile) -> npt.NDArray[np.int64]:
+        """Return the numbers of the deleted rows of a file, in order."""
+        del file
+        return np.empty(0, np.int64)
+
+    @override
+    def list_files(self, partitions: Collection[Partition], version: int | None, option: str = "archive") -> Listing:
+        files = self.files_at(version, option)
+        surveyed = self._surveyed(files)
+        return Listing(files.version, {p: self._directory(files, p, surveyed) for p in partitions})
+
+    @override
+    def newest_parts(self, partition: Partition, start: int, end: int) -> tuple[list[ArchivedPart], int]:
+        directory = self.list_files([partition], None).directories[partition]
+        return list(directory.within(start, end)), min(max(directory.end, start), end)
+
+    def _surveyed(self, files: TableFiles) -> npt.NDArray[np.int64]:
+        """Open the files without statistics once, and return their numbers."""
+        unknown = np.flatnonzero(files.offset[0] < 0)
+        if len(unknown) > _MANY:
+            _LOG.warning(
+                "%s has %s without statistics of partition and offset, which are opened once",
+                self.location,
+                counted(len(unknown), "file"),
+            )
+        with ThreadPoolExecutor(_THREADS, "tidegate-archive") as threads:
+            list(threads.map(lambda number: self._survey(files, number), unknown.tolist()))
+        return unknown
+
+    def _survey(self, files: TableFiles, number: int) -> dict[Partition, tuple[int, int, int]]:
+        """Return first, next and greatest time of each partition in a file, by its rows."""
+        file = files.get(number, "", 0, 0, _EVER)
+        key = file.path, file.deleted
+        if key not in self._surveys:
+            with self.open(file) as opened:
+                self._surveys[key] = opened.survey()
+        return self._surveys[key]
+
+    def _directory(self, files: TableFiles, partition: Partition, surveyed: npt.NDArray[np.int64]) -> Directory:
+        topic, number = partition
+        low, high = files.topic
+        may = _where(pc.and_(pc.less_equal(low, topic), pc.greater_equal(high, topic)))
+        sure = _where(pc.and_(pc.equal(low, topic), pc.equal(high, topic)))
+        (least, most), (first, last) = files.partition, files.offset
+        numbers = np.flatnonzero(may & (least <= number) & (most >= number) & (first >= 0))
+        sure = (sure & (least == number) & (most == number))[numbers]
+        held = _Held(
+            numbers, first[numbers], last[numbers] + 1, files.max_ms[numbers], sure, sure & files.is_whole[numbers]
+        )
+        for extreme, bounds in ((np.argmax, held.next), (np.argmin, held.first)):
+            while len(numbers) and not held.is_sure[at := int(extreme(bounds))]:
+                held.put(at, self._survey(files, int(numbers[at])).get(partition))
+        for unknown in surveyed.tolist():
+            held = held.with_one(unknown, self._survey(files, unknown).get(partition))
+        return held.directory(files, partition)
+
+    @contextmanager
+    @override
+    def open(self, file: TableFile) -> Iterator[_OpenTable]:
+        folder, _, name = file.path.rpartition("/")
+        with opened_parquet(Place(folder or "/", self._connection), name, file.size) as (parquet, source):
+            yield _OpenTable(parquet, source, file, self.deleted_rows(file))
+
+
+class _Held(NamedTuple):
+    """The files that may hold records of a partition, with what is known of them."""
+
+    numbers: npt.NDArray[np.int64]
+    first: npt.NDArray[np.int64]
+    next: npt.NDArray[np.int64]
+    max_ms: npt.NDArray[np.int64]
+    is_sure: npt.NDArray[np.bool_]  # whether first and next are of records of the partition
+    is_exact: npt.NDArray[np.bool_]  # whether max_ms is
+
+    def put(self, at: int, found: tuple[int, int, int] | None) -> None:
+        """Take what a look into a file has found; None: no record of the partition."""
+        self.first[at], self.next[at], self.max_ms[at] = found or (_EVER, -1, -1)
+        self.is_sure[at] = self.is_exact[at] = True
+
+    def with_one(self, number: int, found: tuple[int, int, int] | None) -> _Held:
+        """Add a file of which only a look into it says anything."""
+        if found is None:
+            return self
+        return _Held(*(np.append(one, new) for one, new in zip(self, (number, *found, True, True), strict=True)))
+
+    def directory(self, files: TableFiles, partition: Partition) -> Directory:
+        """Return the directory of the files that hold records."""
+        order = np.argsort(self.first, kind="stable")
+        order = order[self.next[order] >= 0]
+        numbers, first, following = self.numbers[order], self.first[order], self.next[order]
+        shares = files.partition[1][numbers] - files.partition[0][numbers] + 1
+
+        def get(at: int) -> TableFile:
+            return files.get(int(numbers[at]), *partition, int(first[at]), int(following[at]))
+
+        size = files.size[numbers] // np.maximum(shares, 1)
+        times = self.max_ms[order], self.is_exact[order]
+        return Directory(Files(first, following, *times, size, get), holds_gaps=True)
+
+
+def _where(mask: pa.Array) -> npt.NDArray[np.bool_]:
+    return np.asarray(pc.fill_null(mask, fill_value=False).cast(pa.uint8())).astype(np.bool_)
+
+
+class _OpenTable:
+    """An open data file.  source: where ranges are held ahead of their use; None: it would not be faster."""
+
+    def __init__(
+        self, parquet: pq.ParquetFile, source: ObjectFile | None, file: TableFile, deleted: npt.NDArray[np.int64]
+    ) -> None:
+        self._parquet, self._source, self._file = parquet, source, file
+        metadata = parquet.metadata
+        self._leaves = {metadata.schema.column(leaf).path: leaf for leaf in range(metadata.num_columns)}
+        self._deleted = deleted
+        there = {path.split(".")[0] for path in self._leaves}
+        self._paths = {name: path for name, path in file.paths if path.split(".")[0] in there}
+        self._fixed = {name: value for name, value in file.fixed if name not in self._paths}
+        if lacking := [name for name in _WHERE if name not in self._paths and name not in self._fixed]:
+            raise pa.ArrowInvalid(f"it has no column of the record's {lacking[0]}")
+        rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+        self._begins = np.cumsum([0, *rows])
+        self.groups = [group for number, count in enumerate(rows) if count and (group := self._group(number))]
+
+    def _group(self, number: int) -> Group | None:
+        least, most = self._bounds(number, "partition")
+        if not least <= self._file.partition <= most and self._file.topic:
+            return None
+        first, last = self._bounds(number, "offset")
+        times = statistics_times(self._parquet.metadata, number, self._leaf("timestamp"), None)
+        max_ms = times[0].max_ms if times is not None and times[0] is not None else _EVER
+        return Group(number, max(first, self._file.first), min(last, self._file.next - 1), max_ms)
+
+    def _leaf(self, name: str) -> int:
+        return self._leaves[self._paths[name]]
+
+    def _bounds(self, number: int, name: str) -> tuple[int, int]:
+        if name not in self._paths:
+            return self._fixed[name], self._fixed[name]
+        statistics: Any = self._parquet.metadata.row_group(number).column(self._leaf(name)).statistics
+        if statistics is None or not statistics.has_min_max:
+            return 0, _EVER
+        return statistics.min_raw, statistics.max_raw
+
+    def read(
+        self, number: int, start: int, end: int, schema: pa.Schema, ahead: Iterable[int] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a row group that are of the partition."""
+        payload = [name for name in schema.names if name in self._paths and name not in _WHERE]
+        if self._source is not None:
+            paths = [path for name, path in self._paths.items() if name in payload or name in _WHERE]
+            wanted = leaves_of(iter(paths), self._leaves)
+            self._source.hold(ranges_ahead(self._parquet.metadata, [*ahead] or [number], wanted))
+        rows, offsets = self._rows(number, start, end)
+        if len(rows):
+            batches = self._picked(number, rows, offsets, schema, payload)
+            yield from batches if (offsets[1:] > offsets[:-1]).all() else in_order(batches)
+
+    def _rows(self, number: int, start: int, end: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return which rows of a group are wanted, and their offsets."""
+        keys = self._keys(number, ["offset"] if self._is_of_one(number) else _WHERE)
+        offsets = _int64(keys["offset"])
+        wanted = (offsets >= start) & (offsets < end) & self._kept(number)
+        if "partition" in keys.schema.names:
+            wanted &= _int64(keys["partition"]) == self._file.partition
+        if "topic" in keys.schema.names:
+            wanted &= _where(pc.equal(keys["topic"].cast(pa.string()), self._file.topic))
+        rows = np.flatnonzero(wanted)
+        return rows, offsets[rows]
+
+    def _is_of_one(self, number: int) -> bool:
+        """Return whether a group has only records of the partition, by its statistics."""
+        if self._bounds(number, "partition") != (self._file.partition, self._file.partition):
+            return False
+        if "topic" not in self._paths:
+            return bool(self._fixed["topic"] == self._file.topic)
+        statistics: Any = self._parquet.metadata.row_group(number).column(self._leaf("topic")).statistics
+        known = statistics is not None and statistics.has_min_max
+        return known and statistics.min == statistics.max == self._file.topic
+
+    def _kept(self, number: int) -> npt.NDArray[np.bool_]:
+        begin, end = self._begins[number : number + 2]
+        kept = np.ones(end - begin, np.bool_)
+        low, high = self._deleted.searchsorted([begin, end])
+        kept[self._deleted[low:high] - begin] = False
+        return kept
+
+    def _keys(self, number: int, names: Iterable[str]) -> pa.Table:
+        paths = {name: self._paths[name] for name in names if name in self._paths}
+        table = self._parquet.read_row_group(number, columns=[*paths.values()], use_threads=False)
+        for name in set(paths) & {"offset", "partition"}:
+            if value_at(table, paths[name]).null_count:
+                raise pa.ArrowInvalid(f"it has rows without the {name} of the record")
+        return pa.table({name: value_at(table, path) for name, path in paths.items()})
+
+    def _picked(
+        self,
+        number: int,
+        rows: npt.NDArray[np.int64],
+        offsets: npt.NDArray[np.int64],
+        schema: pa.Schema,
+        payload: list[str],
+    ) -> Iterator[pa.RecordBatch]:
+        metadata, paths = self._parquet.metadata, [self._paths[name] for name in payload]
+        size = row_bytes(metadata, number, leaves_of(iter(paths), self._leaves)) if paths else 8
+        most = min(MOST_ROWS, max(1, BATCH_BYTES // max(1, size)))
+        if not paths:
+            yield self._conformed(None, rows, offsets, schema)
+            return
+        end = 0
+        for raw in self._parquet.iter_batches(most, row_groups=[number], columns=paths, use_threads=False):
+            begin, end = end, end + raw.num_rows
+            low, high = rows.searchsorted([begin, end])
+            if low < high:
+                yield self._conformed(raw, rows[low:high] - begin, offsets[low:high], schema)
+            if high == len(rows):
+                return
+
+    def _conformed(
+        self, raw: pa.RecordBatch | None, rows: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64], schema: pa.Schema
+    ) -> pa.RecordBatch:
+        count, file = len(rows), self._file
+        is_slice = rows[-1] - rows[0] == count - 1
+        picked = None if is_slice else integers(rows, pa.int64())
+        columns = []
+        for field in schema:
+            if field.name == "offset":
+                columns.append(integers(offsets, pa.int64()))
+            elif field.name == "topic":
+                columns.append(repeated_text(file.topic, count))
+            elif field.name == "partition":
+                columns.append(repeated(file.partition, field.type, count))
+            elif raw is None or field.name not in self._paths:
+                columns.append(pa.nulls(count, field.type))
+            else:
+                column = value_at(raw, self._paths[field.name])
+                column = _as_kafka(column.slice(rows[0], count) if is_slice else column, field)
+                columns.append(column if picked is None else column.take(picked))
+        return pa.record_batch(columns, schema=schema)
+
+    def survey(self) -> dict[Partition, tuple[int, int, int]]:
+        """Return first, next and greatest time in ms of each partition, by the rows that are not deleted."""
+        parts = []
+        for group in self.groups:
+            keys = self._keys(group.number, [*_WHERE, "timestamp"])
+            for name in set(_WHERE) - set(keys.column_names):
+                keys = keys.append_column(name, pa.array([self._fixed[name]] * keys.num_rows))
+            columns = [
+                keys["topic"].cast(pa.string()),
+                keys["partition"].cast(pa.int64()),
+                keys["offset"].cast(pa.int64()),
+                _as_kafka(keys["timestamp"], pa.field("timestamp", pa.timestamp("us", "UTC"))).cast(pa.int64()),
+            ]
+            rows = np.flatnonzero(self._kept(group.number))
+            parts.append(pa.table(columns, [*_WHERE, "us"]).take(integers(rows, pa.int64())))
+        if not parts:
+            return {}
+        found = pa.concat_tables(parts).group_by(["topic", "partition"])
+        bounds = found.aggregate([("offset", "min"), ("offset", "max"), ("us", "max")]).to_pylist()
+        return {
+            (row["topic"], row["partition"]): (row["offset_min"], row["offset_max"] + 1, row["us_max"] // 1000)
+            for row in bounds
+        }
+
+
+def _int64(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    return int64_values(column.cast(pa.int64()).combine_chunks())
+
+
+def _as_kafka(column: Any, field: pa.Field) -> Any:
+    """Return a column of a table with the type of Kafka's."""
+    if field.name == "timestamp":
+        if column.type.tz is None:
+            column = column.cast(pa.timestamp(column.type.unit, "UTC"))
+        column = column.cast(field.type, safe=False)
+        return (
+            pc.fill_null(column, pa.scalar(_NO_TIME_US, pa.int64()).cast(field.type)) if column.null_count else column
+        )
+    return column if column.type == field.type else column.cast(field.type)

@@ -1,0 +1,339 @@
+"""Tables as archives: what is read of them is what their own libraries read, whatever was done to the table."""
+
+import json
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroaring import BitMap
+
+from tests.support.tables import SCHEMA, Delta, record, rows_of
+from tidegate.errors import CorruptDataError, ObjectGoneError, OptionError
+from tidegate.readers.archive import table as table_module
+
+KINDS = [Delta]
+PARTITIONS = (0, 1, 3)
+OPERATIONS = ["append", "append mixed", "append again", "delete", "update", "compact", "sort", "forget", "overwrite"]
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.kind, scope="module")
+def kind(request):
+    return request.param
+
+
+class Life:
+    """The life of a table; what an operation touches is drawn."""
+
+    def __init__(self, table, dice):
+        self.table, self.dice, self.ends = table, dice, dict.fromkeys(PARTITIONS, 0)
+        table.append(self.new(0, 4) + self.new(3, 9))
+
+    def new(self, partition, count):
+        self.ends[partition] += count
+        return [record(partition, at) for at in range(self.ends[partition] - count, self.ends[partition])]
+
+    def does(self, operation):
+        table, dice = self.table, self.dice
+        some = int(dice.choice(PARTITIONS))
+        low = int(dice.integers(0, max(1, self.ends[some])))
+        where = f"partition = {some} and offset >= {low} and offset < {low + 3}"
+        {
+            "append": lambda: table.append(self.new(some, int(dice.integers(1, 30)))),
+            "append mixed": self.mixed,
+            "append again": lambda: table.append(self.again(some, low)),
+            "delete": lambda: table.delete(where),
+            "update": lambda: table.update(where, f"new {low}"),
+            "overwrite": lambda: table.overwrite(where, [record(some, low, b"over")]),
+            "compact": lambda: table.rewrite(sort=False),
+            "sort": lambda: table.rewrite(sort=True),
+            "forget": table.forget,
+        }[operation]()
+
+    def mixed(self):
+        rows = [row for partition in PARTITIONS for row in self.new(partition, int(self.dice.integers(0, 9)))]
+        self.table.append([rows[at] for at in self.dice.permutation(len(rows))])
+
+    def again(self, some, low):
+        """Return what a writer repeats that crashed after it had written."""
+        return [row for row in self.table.rows() if row["partition"] == some and low <= row["offset"] < low + 5]
+
+
+def lived(table, operations, seed):
+    """Let a table live."""
+    life = Life(table, np.random.default_rng(seed))
+    for operation in operations:
+        life.does(operation)
+
+
+def truth(table, partition):
+    """Return the rows of a partition in the order of their offsets, each once."""
+    rows = {row["offset"]: row for row in table.rows() if row["partition"] == partition}
+    return [rows[offset] for offset in sorted(rows)]
+
+
+@given(st.lists(st.sampled_from(OPERATIONS), max_size=8), st.integers(0, 2**32), st.integers(1, 9))
+def test_a_table_is_read_as_its_own_library_reads_it(tmp_path_factory, kind, operations, seed, group):
+    table = kind(tmp_path_factory.mktemp("table"))
+    lived(table, operations, seed)
+    archive = table.archive()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_module, "MOST_ROWS", group)
+        for partition in (*PARTITIONS, 2):
+            expected = truth(table, partition)
+            assert rows_of(archive, partition) == expected
+            low = seed % 20
+            inside = [row for row in expected if low <= row["offset"] < low + 9]
+            assert rows_of(archive, partition, start=low, end=low + 9) == inside
+            directory = archive.list_files([("t", partition)], None).directories["t", partition]
+            bounds = [row["offset"] for row in expected]
+            if not any(word in operations for word in ("delete", "overwrite")):
+                assert (directory.first, directory.end) == (min(bounds, default=None), max(bounds, default=-1) + 1)
+            assert directory.holes(directory.first or 0, directory.end) == []
+
+
+@given(st.lists(st.sampled_from(["append mixed", "append", "compact", "sort"]), max_size=6), st.integers(0, 2**32))
+def test_no_file_with_a_record_of_a_time_is_left_out(tmp_path_factory, kind, operations, seed):
+    table = kind(tmp_path_factory.mktemp("table"))
+    lived(table, operations, seed)
+    archive = table.archive()
+    for partition in PARTITIONS:
+        expected = truth(table, partition)
+        directory = archive.list_files([("t", partition)], None).directories["t", partition]
+        times = {row["offset"]: int(row["timestamp"].timestamp() * 1000 + 0.5) for row in expected}
+        for time_ms in (1_700_000_000_000, 1_700_000_000_500, 1_700_000_000_990):
+            held = {
+                row["offset"]
+                for part in directory.with_times_from(time_ms, 0)
+                for batch in archive.read(part, SCHEMA)
+                for row in batch.to_pylist()
+            }
+            assert {offset for offset, at in times.items() if at >= time_ms} <= held
+        latest = directory.latest_ms(directory.end, -1, lambda _: True)
+        assert latest in {None, max(times.values(), default=-1)}
+
+
+def test_a_version_gives_the_same_rows_whatever_is_written_later(kind, tmp_path):
+    table = kind(tmp_path / "table")
+    table.append([record(0, at) for at in range(20)])
+    pinned, before = table.version, truth(table, 0)
+    table.delete("offset = 3")
+    table.update("offset = 5", "new")
+    table.rewrite(sort=False)
+    table.append([record(0, at) for at in range(20, 30)])
+    archive = table.archive()
+    assert rows_of(archive, 0, pinned) == before
+    assert archive.list_files([("t", 0)], pinned).version == pinned
+    after = rows_of(archive, 0)
+    assert after == truth(table, 0)
+    assert len(after) == 29
+    old = archive.list_files([("t", 0)], pinned).directories["t", 0]
+    table.forget()
+    (part,) = old.within(0, 25)
+    with pytest.raises(ObjectGoneError, match="was deleted"):
+        list(archive.read(part, SCHEMA))
+    parts, end = archive.newest_parts(("t", 0), 0, 25)  # what an executor does then
+    rows = [row for part in parts for batch in archive.read(part, SCHEMA) for row in batch.to_pylist()]
+    assert (rows, end) == (truth(table, 0)[:24], 25)
+
+
+def test_a_version_that_is_gone_is_replaced_by_the_newest(kind, tmp_path, caplog):
+    table = kind(tmp_path / "table")
+    table.append([record(0, 0)])
+    assert table.archive().list_files([("t", 0)], 77).version == table.version
+    assert re.search(r"version 77 is gone; version \d+ is read", caplog.text)
+
+
+def test_two_records_of_one_offset_are_an_error(kind, tmp_path):
+    table = kind(tmp_path / "table")
+    table.append([record(0, at) for at in range(9)])
+    table.append([record(0, 4), record(0, 5, b"other")])
+    sentence = r"holds offset 5 of t-0 twice, with different contents \(value\): delete the wrong record"
+    with pytest.raises(CorruptDataError, match=sentence):
+        rows_of(table.archive(), 0)
+    assert len(rows_of(table.archive(), 0, end=5)) == 5
+
+
+def test_columns_may_be_nested_have_other_names_and_be_missing(kind, tmp_path):
+    meta = pa.struct(
+        [("offset", pa.int64()), ("partition", pa.int32()), ("at", pa.timestamp("us")), ("k", pa.string())]
+    )
+    schema = pa.schema([("kafka", meta), ("body", pa.string())])
+    at_us = 1_700_000_000_000_000
+    rows = [{"kafka": {"offset": at, "partition": at % 2, "at": at_us, "k": "ä"}, "body": f"{at}"} for at in range(10)]
+    table = kind(tmp_path / "table")
+    table.append(rows, schema)
+    columns = "offset=kafka.offset, partition=kafka.partition, timestamp=kafka.at, key=kafka.k, value=body, topic='t'"
+    read = rows_of(table.archive(columns), 1)
+    assert [row["offset"] for row in read] == [1, 3, 5, 7, 9]
+    assert read[0] == {
+        **dict.fromkeys(SCHEMA.names),
+        "topic": "t",
+        "partition": 1,
+        "offset": 1,
+        "key": "ä".encode(),
+        "value": b"1",
+        "timestamp": pa.scalar(at_us, pa.timestamp("us", "UTC")).as_py(),
+    }
+    assert rows_of(table.archive(columns), 1, topic="other") == []
+
+
+def test_columns_that_were_added_later_are_null_before(kind, tmp_path):
+    old = SCHEMA.remove(SCHEMA.get_field_index("headers"))
+    table = kind(tmp_path / "table")
+    records = [record(0, at) for at in range(6)]
+    table.append([{**row, "headers": None} for row in records[:3]], old)
+    table.append(records[3:], **table.with_new_columns)
+    expected = [{**row, "headers": None} for row in records[:3]] + records[3:]
+    assert rows_of(table.archive(), 0) == pa.Table.from_pylist(expected, SCHEMA).to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("fields", "columns", "sentence"),
+    [
+        (
+            {"value": None, "amount": pa.int64()},
+            "",
+            "has no column value, but .*amount: its rows are fields of records",
+        ),
+        ({"value": pa.int64()}, "", "whose column value is int64, which cannot be the value of a record"),
+        ({"topic": None}, "", "has no column topic, .*such as topic='orders' if all its records are of one topic"),
+        ({"offset": None}, "", "has no column offset, .* in archive.columns, such as offset=meta.offset"),
+        ({}, "offset=meta.offset", "has no column meta.offset"),
+    ],
+)
+def test_a_table_without_records_is_refused(kind, tmp_path, fields, columns, sentence):
+    kinds = {field.name: field.type for field in SCHEMA} | fields
+    table = kind(tmp_path / "table")
+    table.append([], pa.schema([(name, of) for name, of in kinds.items() if of is not None]))
+    with pytest.raises(OptionError, match=f"archive is '{table.location}', .*{sentence}"):
+        table.archive(columns).list_files([("t", 0)], None)
+
+
+def test_what_is_no_table_is_refused(kind, tmp_path):
+    with pytest.raises(OptionError, match=r"archive is .*, but there is no"):
+        kind(tmp_path / "nothing").archive().list_files([("t", 0)], None)
+
+
+@pytest.mark.parametrize("text", ["offset", "offset=", "ofset=a", "=a"])
+def test_a_malformed_option_is_refused(text):
+    with pytest.raises(ValueError, match=r"expected name=column|did you mean 'offset'|not a column of Kafka"):
+        Delta("x").archive(text)
+
+
+def test_a_partitioned_table_need_not_keep_the_columns_in_its_files(tmp_path):
+    topics = ["t", "a b%/ö", "n" * 60]
+    table = Delta(tmp_path / "table", partition_by=["topic", "partition"])
+    for number in range(2):
+        table.append([record(p, number * 5 + at, topic=topic) for topic in topics for p in (0, 1) for at in range(5)])
+    assert not {"topic", "partition"} & set(pq.read_schema(next((tmp_path / "table").rglob("*.parquet"))).names)
+    archive = table.archive()
+    for topic in topics:
+        rows = [row for row in table.rows() if (row["topic"], row["partition"]) == (topic, 1)]
+        assert rows_of(archive, 1, topic=topic) == sorted(rows, key=lambda row: row["offset"])
+        assert len(rows) == 10
+
+
+def test_files_without_statistics_are_opened_once(tmp_path, monkeypatch):
+    table = Delta(tmp_path / "table", configuration={"delta.dataSkippingNumIndexedCols": "0"})
+    for number in range(3):
+        table.append([record(p, number * 5 + at) for p in (0, 1) for at in range(5)])
+    opened = []
+    survey = table_module._OpenTable.survey
+    monkeypatch.setattr(table_module._OpenTable, "survey", lambda file: opened.append(1) or survey(file))
+    archive = table.archive()
+    assert rows_of(archive, 1) == truth(table, 1)
+    assert rows_of(archive, 0) == truth(table, 0)
+    assert len(opened) == 3
+
+
+def log_of(table):
+    return Path(table.path) / "_delta_log"
+
+
+def commit(table, *actions):
+    """Add a version by hand: delta-rs does not write what these actions hold."""
+    file = log_of(table) / f"{table.version + 1:020}.json"
+    file.write_text("\n".join(map(json.dumps, actions)))
+
+
+def with_deletion_vectors(table):
+    (first,) = [line for line in (log_of(table) / f"{0:020}.json").read_text().splitlines() if '"metaData"' in line]
+    metadata = json.loads(first)["metaData"]
+    metadata["configuration"]["delta.enableDeletionVectors"] = "true"
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    commit(table, {"protocol": protocol}, {"metaData": metadata})
+
+
+def z85(data):
+    alphabet = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+    words = struct.unpack(f">{len(data) // 4}I", data)
+    return "".join(alphabet[word // 85**power % 85] for word in words for power in (4, 3, 2, 1, 0))
+
+
+def delete_by_vector(table, rows):
+    """Mark rows of the only file as deleted, by a vector within the log (PROTOCOL.md, Deletion Vectors)."""
+    bitmap = struct.pack("<IqI", 1681511377, 1, 0) + BitMap(rows).serialize()
+    padded = bitmap + bytes(-len(bitmap) % 4)
+    vector = {"storageType": "i", "pathOrInlineDv": z85(padded), "sizeInBytes": len(bitmap), "cardinality": len(rows)}
+    (log,) = [line for line in (log_of(table) / f"{0:020}.json").read_text().splitlines() if '"add"' in line]
+    add = json.loads(log)["add"]
+    stats = json.loads(add["stats"]) | {"tightBounds": False}
+    removed = {"path": add["path"], "deletionTimestamp": 0, "dataChange": True}
+    new = {**add, "stats": json.dumps(stats), "deletionVector": vector}
+    commit(table, {"remove": removed}, {"add": new})
+
+
+def test_deletion_vectors_count(tmp_path):
+    table = Delta(tmp_path / "table")
+    table.append([record(at % 2, at // 2) for at in range(20)])
+    with_deletion_vectors(table)
+    delete_by_vector(table, [0, 5, 6, 19])
+    archive = table.archive()
+    for partition in (0, 1):
+        expected = truth(table, partition)
+        assert rows_of(archive, partition) == expected
+        assert len(expected) == 8
+    directory = archive.list_files([("t", 1)], None).directories["t", 1]
+    assert directory.end == 9, "the last record is deleted"
+    assert directory.latest_ms(99, -1, lambda _: True) in {
+        None,
+        max(r["timestamp"].timestamp() * 1000 for r in expected),
+    }
+
+
+@pytest.mark.parametrize("feature", ["columnMapping", "typeWidening", "variantType"])
+def test_a_feature_that_is_not_read_is_refused_by_its_name(tmp_path, feature):
+    table = Delta(tmp_path / "table")
+    table.append([record(0, 1)], SCHEMA.remove(SCHEMA.get_field_index("headers")))
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [feature], "writerFeatures": [feature]}
+    actions = [{"protocol": protocol}]
+    if feature == "columnMapping":
+        (first,) = [line for line in (log_of(table) / f"{0:020}.json").read_text().splitlines() if "metaData" in line]
+        metadata = json.loads(first)["metaData"]
+        metadata["configuration"] |= {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "9"}
+        schema = json.loads(metadata["schemaString"])
+        for number, field in enumerate(schema["fields"]):
+            field["metadata"] = {
+                "delta.columnMapping.id": number + 1,
+                "delta.columnMapping.physicalName": field["name"],
+            }
+        metadata["schemaString"] = json.dumps(schema)
+        actions.append({"metaData": metadata})
+    commit(table, *actions)
+    with pytest.raises(OptionError, match=f"archive is .*{feature}"):
+        table.archive().list_files([("t", 0)], None)
+
+
+def test_a_newer_version_is_found_by_an_archive_that_is_used_again(kind, tmp_path):
+    table = kind(tmp_path / "table")
+    archive = table.archive()
+    for number in range(3):
+        table.append([record(0, number)])
+        assert len(rows_of(archive, 0)) == number + 1
