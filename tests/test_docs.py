@@ -3,7 +3,7 @@
 import ast
 import re
 
-from tests.sources.kafka.options_table import OF_SPARK, OURS, options_tables
+from tests.sources.kafka.options_table import OF_SPARK, OURS, options_tables, page_of
 from tests.sources.options_table import placed
 from tests.sources.progress import fields_table
 from tests.sources.s3 import options_table as table_of_s3
@@ -21,22 +21,23 @@ def documented(page):
 
 def test_every_option_is_documented_and_every_documented_option_exists():
     options = {name for name in KafkaSource.valid_options() if name != "kafka.*"}
-    assert documented("options.md") == options | {f"kafka.{name}" for name in known()}
+    assert documented("options.md") == options
+    properties = documented("reference/kafka-properties.md") | {"kafka.bootstrap.servers"}
+    assert properties == {f"kafka.{name}" for name in known()}
 
 
 def test_the_lists_of_options_are_what_the_code_says():
-    page = (ROOT / "docs" / "options.md").read_text()
     for subject, table in options_tables().items():
-        assert placed(table, subject) in page, "scripts/options-table"
-    assert placed(table_of_s3.made_table()) in (ROOT / "docs" / "options-s3.md").read_text(), "scripts/options-table"
+        assert placed(table, subject) in page_of(subject).read_text(), "scripts/options-table"
+    assert placed(table_of_s3.made_table()) in table_of_s3.PAGE.read_text(), "scripts/options-table"
     assert placed(fields_table.fields_table(), fields_table.SUBJECT) in fields_table.PAGE.read_text()
     assert {*KafkaSource.valid_options()} >= OF_SPARK
-    assert {f"kafka.{name}" for name in OURS} <= documented("options.md")
+    assert {f"kafka.{name}" for name in OURS} <= documented("reference/kafka-properties.md")
 
 
 def test_every_option_of_s3_is_documented_with_it_or_with_those_of_kafka():
     of_s3 = set(S3Source.valid_options())
-    own = documented("options-s3.md")
+    own = documented("reference/options-s3.md")
     assert own - of_s3 == set()
     assert of_s3 - own <= documented("options.md")
 

@@ -1,17 +1,20 @@
 """The recipes do what they say, in the Spark and the Kafka of all tests."""
 
+import base64
 import json
 from datetime import datetime, timezone
 
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer
 from pyarrow import dataset
 
 from tests.support.command import await_that
 from tests.support.pages import blocks
+from tests.support.servers.registry_server import avro_value
 from tests.support.streams import HOUR, new_topic
 
-SHARED, TABLE, HOURLY, DAY, JOIN, CHANGES = (block for block in blocks("docs/recipes.md") if block.language == "python")
+PROGRAMS = [block for block in blocks("docs/recipes.md") if block.language == "python"]
+SHARED, TABLE, _MERGE, _POSTGRES, HOURLY, DAY, JOIN, AVRO, DEAD, CHANGES = PROGRAMS  # two run by hand
 BEGIN = int(datetime(2026, 11, 21, tzinfo=timezone.utc).timestamp() * 1000)
 END = BEGIN + 24 * HOUR
 MINUTE = HOUR // 60
@@ -100,6 +103,38 @@ def test_each_order_finds_its_payment(run, tmp_path):
     run(JOIN, **{'"maxDrift": "1 hour"': '"maxDrift": "12 hours"'})
     paid = rows(tmp_path / "paid")
     assert len(paid) == len({row["id"] for row in paid}) == 24
+
+
+def test_clicks_in_avro_are_columns_in_a_table(spark, run, kafka, registry, produce, tmp_path):
+    at = {"type": "long", "logicalType": "timestamp-millis"}
+    fields = [{"name": "page", "type": "string"}, {"name": "at", "type": at}]
+    schema = {"type": "record", "name": "Click", "fields": fields}
+    raw = {**schema, "fields": [fields[0], {"name": "at", "type": "long"}]}
+    subject, topic = "recipe-value", new_topic(kafka, [], [])
+    schema_id = registry.register(subject, json.dumps(schema))
+    values = [avro_value(schema_id, raw, {"page": f"p{n}", "at": BEGIN + n * MINUTE}) for n in range(10)]
+    produce(topic, [(b"k", value, BEGIN) for value in [*values, b"not Avro"]])
+    own = {"https://registry:8081": registry.url, 'subscribe="clicks"': f'subscribe="{topic}"', "clicks-value": subject}
+    run(AVRO, **own)
+    assert sorted(row["page"] for row in rows(tmp_path / "clicks")) == [f"p{n}" for n in range(10)]
+    (bad,) = [json.loads(line) for file in (tmp_path / "bad-clicks").rglob("*.json") for line in file.open()]
+    assert base64.b64decode(bad["value"]) == b"not Avro"
+
+
+def test_bad_records_are_sent_to_a_topic_with_their_reason(run, kafka, tmp_path):
+    topic, folder = new_topic(kafka, []), tmp_path / "bad-clicks"
+    folder.mkdir()
+    value = base64.b64encode(b"not Avro").decode()
+    bad = {"topic": "clicks", "partition": 1, "offset": 7, "reason": "no event time", "key": None, "value": value}
+    (folder / "a.json").write_text(json.dumps(bad))
+    run(DEAD, **{'"dead-letters"': f'"{topic}"'})
+    consumer = KafkaConsumer(topic, bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest")
+    try:
+        letter = next(iter(consumer))
+    finally:
+        consumer.close()
+    assert (letter.key, letter.value) == (None, b"not Avro")
+    assert letter.headers == [("from", b"clicks-1-7"), ("reason", b"no event time")]
 
 
 def change(table, at, **after):

@@ -1,6 +1,6 @@
 """The lists of options of the Kafka source: names, types and defaults from the code, meanings from its docstrings.
 
-``python -m tests.sources.kafka.options_table`` writes them into ``docs/options.md``.
+``python -m tests.sources.kafka.options_table`` writes them into ``docs/``.
 """
 
 from pathlib import Path
@@ -11,7 +11,9 @@ from tidegate.sources.contract import SourceContract
 from tidegate.sources.kafka.java.table import PROPERTIES
 from tidegate.sources.options import option_names
 
-PAGE = Path(__file__).parents[3] / "docs" / "options.md"
+PAGES = Path(__file__).parents[3] / "docs"
+OTHER_PAGES = {"properties": PAGES / "reference" / "kafka-properties.md"}
+"""Of lists that are not in ``docs/options.md``."""
 OF_SPARK = {
     *("assign", "subscribe", "subscribePattern", "kafka.bootstrap.servers", "startingTimestamp", "startingOffsets"),
     *("startingOffsetsByTimestamp", "endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets", "failOnDataLoss"),
@@ -54,6 +56,11 @@ SUBJECTS = {
 """The options of each list; an option is in one of them."""
 
 
+def page_of(subject):
+    """Return the page with the list of a subject."""
+    return OTHER_PAGES.get(subject, PAGES / "options.md")
+
+
 def options_tables():
     """Return the list of each subject."""
     described = (*_of_source(), *strategy_options(), *_of_client())
@@ -82,4 +89,4 @@ def _of_client():
 
 if __name__ == "__main__":
     for subject, made in options_tables().items():
-        write(PAGE, made, subject)
+        write(page_of(subject), made, subject)

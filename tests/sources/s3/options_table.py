@@ -1,6 +1,6 @@
 """The list of the options that only the S3 source has, in the order of the alphabet.
 
-``python -m tests.sources.s3.options_table`` writes it into ``docs/options-s3.md``.
+``python -m tests.sources.s3.options_table`` writes it into ``docs/reference/options-s3.md``.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ from tidegate.readers.formats.registry import formats_with
 from tidegate.sources.options import option_names
 from tidegate.sources.source import Source
 
-PAGE = Path(__file__).parents[3] / "docs" / "options-s3.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "options-s3.md"
 
 
 def made_table():
