@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
@@ -44,7 +44,7 @@ class TableFile(NamedTuple):
 
     path: its address.
     fixed: the values of columns that are the same in all its rows, and perhaps not in the file.
-    paths: the dotted path of each column in this file; a column that it lacks is null.
+    paths: where its columns are, see ``TableArchive.paths_in``; a column that it lacks is null.
     deleted: what the table's library says of deleted rows, see ``TableArchive.deleted_rows``.
     """
 
@@ -55,7 +55,7 @@ class TableFile(NamedTuple):
     first: int
     next: int
     fixed: tuple[tuple[str, Any], ...]
-    paths: tuple[tuple[str, str], ...]
+    paths: Any
     deleted: Any = None
 
 
@@ -129,6 +129,16 @@ class TableArchive(Archive):
         del file
         return np.empty(0, np.int64)
 
+    def paths_in(self, file: TableFile, parquet: pq.ParquetFile) -> dict[str, str]:
+        """Return the dotted path of each column in a file; a column that the file lacks may be left out."""
+        del parquet
+        return dict(file.paths)
+
+    def place_of(self, path: str) -> tuple[Place, str]:
+        """Return the place and the name of a file."""
+        folder, _, name = path.rpartition("/")
+        return Place(folder or "/", self._connection), name
+
     @override
     def list_files(self, partitions: Collection[Partition], version: int | None, option: str = "archive") -> Listing:
         files = self.files_at(version, option)
@@ -183,9 +193,9 @@ class TableArchive(Archive):
     @contextmanager
     @override
     def open(self, file: TableFile) -> Iterator[_OpenTable]:
-        folder, _, name = file.path.rpartition("/")
-        with opened_parquet(Place(folder or "/", self._connection), name, file.size) as (parquet, source):
-            yield _OpenTable(parquet, source, file, self.deleted_rows(file))
+        place, name = self.place_of(file.path)
+        with opened_parquet(place, name, file.size) as (parquet, source):
+            yield _OpenTable(parquet, source, file, self.paths_in(file, parquet), self.deleted_rows(file))
 
 
 class _Held(NamedTuple):
@@ -232,14 +242,19 @@ class _OpenTable:
     """An open data file.  source: where ranges are held ahead of their use; None: it would not be faster."""
 
     def __init__(
-        self, parquet: pq.ParquetFile, source: ObjectFile | None, file: TableFile, deleted: npt.NDArray[np.int64]
+        self,
+        parquet: pq.ParquetFile,
+        source: ObjectFile | None,
+        file: TableFile,
+        paths: Mapping[str, str],
+        deleted: npt.NDArray[np.int64],
     ) -> None:
         self._parquet, self._source, self._file = parquet, source, file
         metadata = parquet.metadata
         self._leaves = {metadata.schema.column(leaf).path: leaf for leaf in range(metadata.num_columns)}
         self._deleted = deleted
         there = {path.split(".")[0] for path in self._leaves}
-        self._paths = {name: path for name, path in file.paths if path.split(".")[0] in there}
+        self._paths = {name: path for name, path in paths.items() if path.split(".")[0] in there}
         self._fixed = {name: value for name, value in file.fixed if name not in self._paths}
         if lacking := [name for name in _WHERE if name not in self._paths and name not in self._fixed]:
             raise pa.ArrowInvalid(f"it has no column of the record's {lacking[0]}")

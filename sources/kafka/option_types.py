@@ -29,7 +29,6 @@ from tidegate.readers.registry.client import RegistryConfig
 if TYPE_CHECKING:
     from tidegate.readers.archive.archive import Archive
 
-_DELTA = "delta:"
 _ANY = RegistryConfig("http://any")  # whether there is a registry is checked with the other options
 _LARGEST = 2**63 - 1  # of an offset or a time in Kafka's protocol
 _POINTS = "for every partition, such as "
@@ -173,13 +172,16 @@ def _event_time(value: Any) -> Any:
 
 
 def _archive(value: str) -> str:
-    if value.startswith(_DELTA):
-        check_location(value.removeprefix(_DELTA))
+    kind, _, place = value.partition(":")
+    if kind == "iceberg":
+        if not all(place.split(".")) or place.count(".") < 2:
+            raise ValueError("expected the name of a table, such as iceberg:catalog.bronze.orders")
         return value
     try:
-        return check_location(value)
+        check_location(place if kind == "delta" else value)
     except ValueError as error:
-        raise ValueError(f"{error}, or a table: delta: and one of these") from None
+        raise ValueError(f"{error}, or a table: delta: and one of these, or iceberg:catalog.namespace.table") from None
+    return value
 
 
 def _archive_columns(value: Any) -> Any:
@@ -237,6 +239,10 @@ def archive_at(location: str | None, columns: TableColumns | None) -> Archive | 
         from tidegate.readers.archive.delta import DeltaArchive
 
         return DeltaArchive(location, columns or TableColumns())
+    if kind == "iceberg":
+        from tidegate.readers.archive.iceberg import IcebergArchive
+
+        return IcebergArchive(location, columns or TableColumns())
     from tidegate.enumerators.archive.listing import ParquetArchive  # most queries need no Parquet
 
     return ParquetArchive(Place(location))

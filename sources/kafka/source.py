@@ -105,7 +105,8 @@ class KafkaSource(Source):
     ending_timestamp: end before the first record at or after this time, in all partitions.  Takes precedence over the
         other two ends.
     archive: an archive of the topics.  A Delta table: ``delta:`` and its folder, which all executors share, or
-        ``delta:s3://bucket/prefix``.  Or what ``tidegate archive`` writes: the folder, or ``s3://bucket/prefix``.
+        ``delta:s3://bucket/prefix``.  An Iceberg table: ``iceberg:catalog.namespace.table``, with a catalog of
+        pyiceberg's configuration.  Or what ``tidegate archive`` writes: the folder, or ``s3://bucket/prefix``.
         Committed records are read there and in Kafka, and no others.
     archive_columns: the columns of the table, if they have other names than Spark's Kafka source gives them, such as
         ``offset=meta.offset, topic='orders'``; a topic in quotes is that of all rows.
@@ -248,7 +249,7 @@ class KafkaSource(Source):
         if self.watermark_from is not None:
             check_only_origin(self.watermarks)
             marks_of(self.watermark_from, registry)
-        if self.archive_columns is not None and not (self.archive or "").startswith("delta:"):
+        if self.archive_columns is not None and not (self.archive or "").startswith(("delta:", "iceberg:")):
             raise ValueError("archive.columns is set, but archive names no table, such as delta:s3://lake/orders")
         check_bad_records(self.bad_records_path, super().event_time_policy)
         _ = self.event_times, self._config  # these raise for what cannot be, too

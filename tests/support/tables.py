@@ -1,5 +1,10 @@
 """Tables of a topic's records, written and changed by their own libraries."""
 
+import itertools
+import os
+import tempfile
+from functools import cached_property
+from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
@@ -7,9 +12,16 @@ from deltalake import DeltaTable, write_deltalake
 
 from tidegate.readers.archive.columns import TableColumns
 from tidegate.readers.archive.delta import DeltaArchive
+from tidegate.readers.archive.iceberg import IcebergArchive
 from tidegate.readers.kafka.rows import arrow_schema
 
 SCHEMA = arrow_schema(include_headers=True)
+_NUMBERS = itertools.count()
+_LAKE = tempfile.TemporaryDirectory(prefix="tidegate-lake-")
+# pyiceberg reads the environment when it is imported, by functions that need it.
+os.environ["PYICEBERG_CATALOG__LAKE__TYPE"] = "sql"
+os.environ["PYICEBERG_CATALOG__LAKE__URI"] = f"sqlite:///{_LAKE.name}/catalog.db"
+os.environ["PYICEBERG_CATALOG__LAKE__WAREHOUSE"] = f"file://{_LAKE.name}"
 
 
 def record(partition, offset, value=None, topic="t"):
@@ -79,3 +91,73 @@ class Delta:
     def rows(self):
         """Return all rows, as the library's own engine reads them."""
         return pa.RecordBatchReader.from_stream(self.table.scan()).read_all().cast(SCHEMA).to_pylist()
+
+
+class Iceberg:
+    """An Iceberg table of a catalog in SQLite, which the environment names."""
+
+    kind = "iceberg"
+    with_new_columns: ClassVar = {}
+
+    def __init__(self, folder, **options):
+        self.name, self.options = f"bronze.orders{next(_NUMBERS)}", options
+        self.location = f"iceberg:lake.{self.name}"
+
+    def archive(self, columns=""):
+        return IcebergArchive(self.location, TableColumns.of_text(columns))
+
+    @cached_property
+    def catalog(self):
+        from pyiceberg.catalog import load_catalog
+
+        catalog = load_catalog("lake")
+        catalog.create_namespace_if_not_exists("bronze")
+        return catalog
+
+    @property
+    def table(self):
+        return self.catalog.load_table(self.name)
+
+    @property
+    def version(self):
+        return self.table.current_snapshot().snapshot_id
+
+    def append(self, records, schema=SCHEMA, **options):
+        rows = records if isinstance(records, pa.Table) else pa.Table.from_pylist(records, schema=schema)
+        if not self.catalog.table_exists(self.name):
+            self.catalog.create_table(self.name, schema=rows.schema, **self.options)
+        table = self.table
+        with table.update_schema() as update:
+            update.union_by_name(rows.schema)
+        if rows.num_rows:
+            table.append(rows, **options)
+
+    def delete(self, where):
+        self.table.delete(where)
+
+    def update(self, where, value):
+        rows = self.table.scan(row_filter=where).to_arrow()
+        changed = rows.set_column(rows.column_names.index("value"), "value", pa.array([value.encode()] * len(rows)))
+        self.table.overwrite(changed.cast(SCHEMA), overwrite_filter=where)
+
+    def rewrite(self, *, sort):
+        rows = self.table.scan().to_arrow()
+        if rows.num_rows:
+            self.table.overwrite((rows.sort_by([("timestamp", "ascending")]) if sort else rows).cast(SCHEMA))
+
+    def overwrite(self, where, records):
+        self.table.overwrite(pa.Table.from_pylist(records, schema=SCHEMA), overwrite_filter=where)
+
+    def forget(self):
+        """Expire all but the newest snapshot, and delete the files that only they had."""
+        table = self.table
+        kept = {task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()}
+        old = [s.snapshot_id for s in table.snapshots() if s.snapshot_id != table.current_snapshot().snapshot_id]
+        table.maintenance.expire_snapshots().by_ids(old).commit()
+        for file in Path(table.location().removeprefix("file://")).rglob("data/**/*.parquet"):
+            if str(file) not in kept:
+                file.unlink()
+
+    def rows(self):
+        """Return all rows, as the library itself reads them."""
+        return self.table.scan().to_arrow().cast(SCHEMA).to_pylist()

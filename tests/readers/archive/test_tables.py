@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from tests.support.tables import SCHEMA, Delta, record, rows_of
+from tests.support.tables import SCHEMA, Delta, Iceberg, record, rows_of
 from tidegate.errors import CorruptDataError, ObjectGoneError, OptionError
 from tidegate.readers.archive import table as table_module
 
-KINDS = [Delta]
+KINDS = [Delta, Iceberg]
 PARTITIONS = (0, 1, 3)
 OPERATIONS = ["append", "append mixed", "append again", "delete", "update", "compact", "sort", "forget", "overwrite"]
 
@@ -78,12 +78,22 @@ def truth(table, partition):
 
 
 @given(st.lists(st.sampled_from(OPERATIONS), max_size=8), st.integers(0, 2**32), st.integers(1, 9))
-def test_a_table_is_read_as_its_own_library_reads_it(tmp_path_factory, kind, operations, seed, group):
-    table = kind(tmp_path_factory.mktemp("table"))
+def test_a_table_is_read_as_its_own_library_reads_it(tmp_path_factory, operations, seed, rows):
+    check_life(Delta(tmp_path_factory.mktemp("table")), operations, seed, rows)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_iceberg_table_is_read_as_its_own_library_reads_it(tmp_path, seed):
+    dice = np.random.default_rng(seed)  # a commit takes a third of a second
+    check_life(Iceberg(tmp_path), dice.choice(OPERATIONS, 7), seed, 3)
+
+
+def check_life(table, operations, seed, rows):
+    """Let a table live, and compare what is read.  rows: how many are decoded at once."""
     lived(table, operations, seed)
     archive = table.archive()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_module, "MOST_ROWS", group)
+        patch.setattr(table_module, "MOST_ROWS", rows)
         for partition in (*PARTITIONS, 2):
             expected = truth(table, partition)
             assert rows_of(archive, partition) == expected
@@ -92,14 +102,14 @@ def test_a_table_is_read_as_its_own_library_reads_it(tmp_path_factory, kind, ope
             assert rows_of(archive, partition, start=low, end=low + 9) == inside
             directory = archive.list_files([("t", partition)], None).directories["t", partition]
             bounds = [row["offset"] for row in expected]
-            if not any(word in operations for word in ("delete", "overwrite")):
+            if not {"delete", "overwrite"} & set(operations):
                 assert (directory.first, directory.end) == (min(bounds, default=None), max(bounds, default=-1) + 1)
             assert directory.holes(directory.first or 0, directory.end) == []
 
 
 @given(st.lists(st.sampled_from(["append mixed", "append", "compact", "sort"]), max_size=6), st.integers(0, 2**32))
-def test_no_file_with_a_record_of_a_time_is_left_out(tmp_path_factory, kind, operations, seed):
-    table = kind(tmp_path_factory.mktemp("table"))
+def test_no_file_with_a_record_of_a_time_is_left_out(tmp_path_factory, operations, seed):
+    table = Delta(tmp_path_factory.mktemp("table"))
     lived(table, operations, seed)
     archive = table.archive()
     for partition in PARTITIONS:
@@ -146,7 +156,7 @@ def test_a_version_that_is_gone_is_replaced_by_the_newest(kind, tmp_path, caplog
     table = kind(tmp_path / "table")
     table.append([record(0, 0)])
     assert table.archive().list_files([("t", 0)], 77).version == table.version
-    assert re.search(r"version 77 is gone; version \d+ is read", caplog.text)
+    assert re.search(r"(version|snapshot) 77 is gone; (version|snapshot) \d+ is read", caplog.text)
 
 
 def test_two_records_of_one_offset_are_an_error(kind, tmp_path):
@@ -189,8 +199,9 @@ def test_columns_that_were_added_later_are_null_before(kind, tmp_path):
     records = [record(0, at) for at in range(6)]
     table.append([{**row, "headers": None} for row in records[:3]], old)
     table.append(records[3:], **table.with_new_columns)
-    expected = [{**row, "headers": None} for row in records[:3]] + records[3:]
-    assert rows_of(table.archive(), 0) == pa.Table.from_pylist(expected, SCHEMA).to_pylist()
+    rows = rows_of(table.archive(), 0)
+    assert rows == truth(table, 0)
+    assert [row["headers"] for row in rows][:4] == [None, None, None, records[3]["headers"]]
 
 
 @pytest.mark.parametrize(
@@ -306,6 +317,93 @@ def test_deletion_vectors_count(tmp_path):
         None,
         max(r["timestamp"].timestamp() * 1000 for r in expected),
     }
+
+
+def deleted_by(tmp_path, table, file, rows, *, by_vector):
+    """Write a file with positions of deleted rows, as other engines do; pyiceberg itself rewrites files."""
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.typedef import Record
+
+    path = tmp_path / f"deletes-{len(rows)}.{'puffin' if by_vector else 'parquet'}"
+    if by_vector:
+        bitmap = struct.pack("<qI", 1, 0) + BitMap(rows).serialize()
+        blob = struct.pack(">I", len(bitmap) + 4) + b"\xd1\xd3\x39\x64" + bitmap + bytes(4)
+        described = {"type": "deletion-vector-v1", "fields": [], "snapshot-id": -1, "sequence-number": -1, "offset": 4}
+        described |= {"length": len(blob), "properties": {"referenced-data-file": file.file_path}}
+        footer = json.dumps({"blobs": [described], "properties": {}}).encode()
+        end = struct.pack("<I", len(footer)) + bytes(4) + b"PFA1"
+        path.write_bytes(b"PFA1" + blob + b"PFA1" + footer + end)
+    else:
+        pq.write_table(pa.table({"file_path": [file.file_path] * len(rows), "pos": pa.array(rows, pa.int64())}), path)
+    facts = {
+        "content": DataFileContent.POSITION_DELETES,
+        "file_path": f"file://{path}",
+        "file_format": FileFormat.PUFFIN if by_vector else FileFormat.PARQUET,
+        "partition": Record(),
+        "record_count": len(rows),
+        "file_size_in_bytes": path.stat().st_size,
+    }
+    return DataFile.from_args(**facts)
+
+
+@pytest.mark.parametrize("by_vector", [False, True])
+def test_position_deletes_count(tmp_path, monkeypatch, by_vector):
+    from pyiceberg.table import DataScan
+
+    table = Iceberg(tmp_path / "table")
+    table.append([record(at % 2, at // 2) for at in range(20)])
+    (task,) = table.table.scan().plan_files()
+    task.delete_files = {deleted_by(tmp_path, table, task.file, [0, 5, 6, 19], by_vector=by_vector)}
+    monkeypatch.setattr(DataScan, "plan_files", lambda _: [task])
+    for partition in (0, 1):
+        expected = truth(table, partition)
+        assert rows_of(table.archive(), partition) == expected
+        assert len(expected) == 8
+
+
+@pytest.mark.parametrize("refused", ["equality deletes", "ORC"])
+def test_what_is_not_read_of_an_iceberg_table_is_refused_by_its_name(tmp_path, monkeypatch, refused):
+    from pyiceberg.manifest import FileFormat
+    from pyiceberg.table import DataScan, ManifestGroupPlanner
+
+    table = Iceberg(tmp_path / "table")
+    table.append([record(0, 0)])
+    (task,) = table.table.scan().plan_files()
+    if refused == "ORC":
+        task.file._data[2] = FileFormat.ORC
+        monkeypatch.setattr(DataScan, "plan_files", lambda _: [task])
+    else:
+        from pyiceberg.manifest import DataFileContent
+
+        task.file._data[0] = DataFileContent.EQUALITY_DELETES
+        entry = type("Entry", (), {"data_file": task.file})
+        monkeypatch.setattr(ManifestGroupPlanner, "plan_manifest_entries", lambda *_: [[entry]])
+    with pytest.raises(OptionError, match=f"archive is 'iceberg:lake.*{refused}"):
+        table.archive().list_files([("t", 0)], None)
+
+
+def test_a_renamed_column_is_found_by_its_id(tmp_path):
+    table = Iceberg(tmp_path / "table")
+    table.append([record(0, at) for at in range(5)])
+    with table.table.update_schema() as update:
+        update.rename_column("value", "body")
+    assert [row["value"] for row in rows_of(table.archive("value=body"), 0)] == [b"0/%d" % at for at in range(5)]
+
+
+def test_an_iceberg_table_partitioned_by_columns(tmp_path):
+    from pyiceberg.transforms import IdentityTransform
+
+    table = Iceberg(tmp_path / "table")
+    table.append([], SCHEMA)
+    with table.table.update_spec() as update:
+        update.add_field("topic", IdentityTransform(), "topic")
+        update.add_field("partition", IdentityTransform(), "number")
+    topics = ["a topic/of many letters", "t"]
+    table.append([record(p, at, topic=topic) for topic in topics for p in (0, 1) for at in range(6)])
+    for topic in topics:
+        rows = [row for row in table.rows() if (row["topic"], row["partition"]) == (topic, 1)]
+        assert rows_of(table.archive(), 1, topic=topic) == sorted(rows, key=lambda row: row["offset"])
+        assert len(rows) == 6
 
 
 @pytest.mark.parametrize("feature", ["columnMapping", "typeWidening", "variantType"])
