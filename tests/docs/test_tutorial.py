@@ -39,11 +39,12 @@ class Reader:
                 self._type(*shlex.split(line))
 
     def _type(self, program, *arguments):
+        arguments = tuple(word for word in arguments if word != "&")
         if arguments[0] == "kafka":
             assert self._ending.enter_context(started(*arguments)).stdout.readline()
         elif program == "tidegate":
             app([*arguments, "--once"], standalone_mode=False)
-        elif program == "pkill":
+        elif program == "kill":
             kill(self._killed)
         elif arguments != (PROGRAM,):
             subprocess.run([sys.executable, *arguments], check=True, timeout=PATIENCE_S)
@@ -79,5 +80,5 @@ def test_the_tutorial_runs_from_top_to_bottom(spark, tmp_path, monkeypatch, capf
     assert 0 < commits[-3] < commits[-2]  # when it was killed, and when it was resumed
     orders, _, still_open = [number for row in cells(shown[-1]) for number in row]
     assert orders + still_open == ORDERS
-    assert orders > ORDERS - 500
+    assert orders > ORDERS - 3_000  # the delay keeps those of the last half hour in state
     assert "orders-3" in Path("orders.html").read_text()
