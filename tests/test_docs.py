@@ -81,7 +81,7 @@ def test_what_tidegate_says_by_the_questions_is_in_its_code():
 
 def test_every_folder_of_modules_is_named_on_the_page_of_folders():
     packages = {path.name for path in (ROOT / "src/tidegate").iterdir() if path.is_symlink()}
-    entries = re.findall(r"^- ((?:`[^`]+/`(?:, )?)+): ", (ROOT / "docs/folders.md").read_text(), re.MULTILINE)
+    entries = re.findall(r"^- ((?:`[^`]+/`(?:, )?)+): ", (ROOT / "docs/reference/folders.md").read_text(), re.MULTILINE)
     named = set(re.findall(r"`([^`]+)/`", " ".join(entries)))
     there = {str(path.parent.relative_to(ROOT)) for package in packages for path in (ROOT / package).rglob("*.py")}
     assert there - named == set()

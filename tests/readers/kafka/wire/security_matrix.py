@@ -1,6 +1,6 @@
 """A matrix of TLS, logins and rights on a real broker: the ways that work, and the errors of those that do not.
 
-``python -m tests.readers.kafka.wire.security_matrix`` writes it to ``docs/kafka-security.md``.
+``python -m tests.readers.kafka.wire.security_matrix`` writes it to ``docs/reference/login-errors.md``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.servers import KafkaSecurity, KafkaServer
 from tidegate.sources.kafka.java.properties import connection_config
 
-PAGE = Path(__file__).parents[4] / "docs" / "kafka-security.md"
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "login-errors.md"
 BEGIN, END = "<!-- made by tests/readers/kafka/wire/security_matrix.py -->\n", "<!-- end -->\n"
 REFUSED = "the Kafka broker broker:9093 refused the connection: "
 MODULES = "org.apache.kafka.common.security"
