@@ -1,26 +1,144 @@
-"""Asks a source for the positions of event times.
+"""Asks a source for the positions of event times, and remembers the answers.
 
-A connector that knows them implements ``SupportsTimeIndex``; any other implements only ``SupportsPeek``.  ``TimeIndex``
-has one interface for both, and remembers the answers.
+A connector that knows them has ``lookup`` (SupportsTimeIndex); any other can only look at single records (Peeking).
+``TimeIndex`` has one interface for both.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping
-from typing import Protocol, TypeVar, runtime_checkable
+from operator import itemgetter
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from tidegate.alignment.horizon import NEVER_MS, Horizon
-from tidegate.alignment.known_heads import KnownHeads
-from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId, SplitRange
+from tidegate.alignment.splits import NEVER_MS, Extent, Extents, Head, Horizon, Positions, SplitId, SplitRange
 from tidegate.errors import ContractError
+
+
+class _Stretch(NamedTuple):
+    """Positions without a record to align by, and the record after them.
+
+    start: inclusive.
+    end: exclusive; the position of the record, if there is one.
+    due_ms: the least event time among records that are left out because they are in the future.
+    """
+
+    start: int
+    end: int
+    time_ms: int | None
+    due_ms: int = NEVER_MS
+
+
+_start, _end = itemgetter(0), itemgetter(1)
+
+
+class KnownHeads:
+    """Remembers first records to align by, so a long stretch of ignored records is searched once."""
+
+    def __init__(self) -> None:
+        self._splits: dict[SplitId, list[_Stretch]] = {}  # at least one each, in order
+        self._due_ms = NEVER_MS  # the least of all
+
+    def find(self, split: SplitId, position: int) -> Head | int:
+        """Return the first record at or after a position, or the first position about which nothing is known."""
+        stretches = self._splits.get(split)
+        if stretches is None or position > stretches[-1][1]:  # usually, because a plan continues after the last one
+            return position
+        while (place := bisect_right(stretches, position, key=_start) - 1) >= 0:
+            _, end, time_ms, _ = stretches[place]
+            if position > end:
+                break
+            if time_ms is not None:
+                return Head(end, time_ms)
+            if position == end:
+                break
+            position = end
+        return position
+
+    def learn(self, split: SplitId, position: int, head: Head | None, end: int, due_ms: int = NEVER_MS) -> None:
+        """Take the answer of a peek at a position.
+
+        end: exclusive; where no record was found, the split was searched up to there.
+        due_ms: the least event time among the records before it that were left out because they are in the future.
+        """
+        if head is not None:
+            end = head.position
+        elif end <= position:
+            return
+        self._due_ms = min(self._due_ms, due_ms)
+        time_ms = None if head is None else head.event_time_ms
+        stretches = self._splits.setdefault(split, [])
+        if not stretches or position > stretches[-1][1]:
+            stretches.append(_Stretch(position, end, time_ms, due_ms))
+            return
+        first = bisect_left(stretches, position, key=_start)
+        if first and (before := stretches[first - 1]).time_ms is None and before.end >= position:
+            first -= 1
+            position = before.start
+            due_ms = min(due_ms, before.due_ms)
+        last = bisect_left(stretches, max(end, position + 1), first, key=_start)
+        stretches[first:last] = [_Stretch(position, end, time_ms, due_ms)]
+
+    def first_without(self, split: SplitId, end: int) -> int:
+        """Return the begin of the stretch without a record that reaches to an end; the end if there is none."""
+        stretches = self._splits.get(split)
+        if stretches is None or end > stretches[-1][1]:
+            return end
+        while (place := bisect_left(stretches, end, key=_start) - 1) >= 0 and stretches[place].end >= end:
+            end = stretches[place].start
+        return end
+
+    def forget(self, split: SplitId) -> None:
+        """Drop all that is known of a split."""
+        self._splits.pop(split, None)
+
+    def forget_before(self, positions: Positions) -> None:
+        """Drop what ends before the positions, and the splits that have no position."""
+        known: dict[SplitId, list[_Stretch]] = {}
+        for split, stretches in self._splits.items():
+            position = positions.get(split)
+            if position is not None and stretches[-1].end >= position:
+                known[split] = stretches
+                if stretches[0].end < position:
+                    del stretches[: bisect_left(stretches, position, key=_end)]
+        self._splits = known
+
+    def forget_due(self, positions: Positions, horizon_ms: int) -> None:
+        """Drop stretches with a record that was in the future, and is not any more.
+
+        What is before the positions was read without that record's time, and stays so.
+        """
+        if self._due_ms >= horizon_ms:
+            return
+        known = {
+            split: [
+                stretch if stretch.due_ms >= horizon_ms else _Stretch(stretch.start, positions[split], None)
+                for stretch in stretches
+                if stretch.due_ms >= horizon_ms or stretch.start < positions[split]
+            ]
+            for split, stretches in self._splits.items()
+        }
+        self._splits = {split: stretches for split, stretches in known.items() if stretches}
+        self._due_ms = min((stretch.due_ms for left in known.values() for stretch in left), default=NEVER_MS)
+
+    def stretches_before(self, positions: Positions) -> Mapping[SplitId, int]:
+        """Return the begins of the stretches without a record that reach to the positions of splits."""
+        begins = {
+            split: self.first_without(split, positions[split])
+            for split, stretches in self._splits.items()
+            if split in positions and stretches[0].start < positions[split]
+        }
+        return {split: start for split, start in begins.items() if start < positions[split]}
+
 
 _Answer = TypeVar("_Answer")
 
 
-@runtime_checkable
-class SupportsPeek(Protocol):
-    """Can look at single records on the driver."""
+class Peeking(ABC):
+    """Looks at single records on the driver."""
 
+    @abstractmethod
     def peek(self, positions: Positions, horizon: Horizon) -> Mapping[SplitId, Head | None]:
         """Return the first record of each split at or after a position; None: there is none up to the end.
 
@@ -36,13 +154,30 @@ class SupportsPeek(Protocol):
 
         Called for splits that are read to their end.  A time may be too small, which holds back the watermark and the
         other splits.  It must never be too great: a record at or after the end must not count.  None means that the
-        split has no record before its end.  A split may be left out: peeks then search for its last record before the
-        end.
+        split has no record before its end.  A split may be left out, and by default all are: peeks then search for the
+        last record before the end.
         """
+        del ends, horizon
+        return {}
+
+    def held(self, ranges: Collection[SplitRange], horizon: Horizon) -> Mapping[SplitId, Head | None]:
+        """Return the first record of each range at or past the horizon; None: it has none.
+
+        Called with ``futureEventTime`` = ``hold``, for the ranges of a plan that were found by probing, because the
+        peeks of that step over what is between them.  The default peeks at each record.
+        """
+        found: dict[SplitId, Head | None] = {}
+        ends, left = {r.split_id: r.end for r in ranges}, {r.split_id: r.start for r in ranges}
+        while left:
+            heads = self.peek(left, horizon)
+            inside = {s: head for s in left if (head := heads[s]) is not None and head.position < ends[s]}
+            found.update({s: head for s, head in inside.items() if head.event_time_ms >= horizon.at_ms})
+            left = {s: head.position + 1 for s, head in inside.items() if s not in found}
+        return found
 
 
 @runtime_checkable
-class SupportsTimeIndex(SupportsPeek, Protocol):
+class SupportsTimeIndex(Protocol):
     """Knows the positions of event times without reading."""
 
     def lookup(self, event_time_ms: int, positions: Positions) -> Mapping[SplitId, Head | None]:
@@ -55,18 +190,6 @@ class SupportsTimeIndex(SupportsPeek, Protocol):
         """
 
 
-@runtime_checkable
-class SupportsHold(SupportsPeek, Protocol):
-    """Can look through ranges for records in the future; without it, one peek is needed for each record."""
-
-    def held(self, ranges: Collection[SplitRange], horizon: Horizon) -> Mapping[SplitId, Head | None]:
-        """Return the first record of each range at or past the horizon; None: it has none.
-
-        Called with ``futureEventTime`` = ``hold``, for the ranges of a plan that were found by probing: peeks step over
-        what is between them.
-        """
-
-
 class TimeIndex:
     """Asks a source, and remembers its answers.
 
@@ -76,7 +199,7 @@ class TimeIndex:
     horizon_ms: the first event time in the future, before the first plan.
     """
 
-    def __init__(self, source: SupportsPeek, horizon_ms: int = NEVER_MS) -> None:
+    def __init__(self, source: Peeking, horizon_ms: int = NEVER_MS) -> None:
         self._source = source
         self._lookup = source.lookup if isinstance(source, SupportsTimeIndex) else None
         self._known = KnownHeads()
@@ -206,23 +329,10 @@ class TimeIndex:
             self._unheld[r.split_id] = start, max(seen, r.end)
             if seen < r.end:
                 left.append(SplitRange(r.split_id, seen, r.end))
-        for split, head in (self._first_held(left) if left else {}).items():
+        for split, head in (self._source.held(left, Horizon(self._horizon_ms)) if left else {}).items():
             if head is not None:
                 found[split] = head
                 self._unheld[split] = self._unheld[split][0], head.position
-        return found
-
-    def _first_held(self, ranges: Collection[SplitRange]) -> Mapping[SplitId, Head | None]:
-        if isinstance(self._source, SupportsHold):
-            return self._source.held(ranges, Horizon(self._horizon_ms))
-        found: dict[SplitId, Head | None] = {}
-        ends, left = {r.split_id: r.end for r in ranges}, {r.split_id: r.start for r in ranges}
-        while left:
-            self.peeks += 1
-            heads = self._source.peek(left, Horizon(self._horizon_ms))
-            inside = {s: head for s in left if (head := heads[s]) is not None and head.position < ends[s]}
-            found.update({s: head for s, head in inside.items() if head.event_time_ms >= self._horizon_ms})
-            left = {s: head.position + 1 for s, head in inside.items() if s not in found}
         return found
 
     def lookup(self, event_time_ms: int, positions: Positions) -> Mapping[SplitId, Head | None]:

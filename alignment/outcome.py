@@ -1,22 +1,94 @@
-"""The outcome of a batch: new positions, the states of the splits, and the source's watermark.
+"""The bound of a batch, and its outcome: new positions, the states of the splits, and the source's watermark.
 
-Rules are numbered as in ``docs/planning.md``.  ``states.py`` says which states hold back other splits.
+Nothing is read at or past the bound.  A watermark ``w`` promises that no record with event time <= ``w`` will come,
+except for records that break the declared out-of-orderness (Flink: BoundedOutOfOrdernessWatermarks).
+
+Rules are numbered as in ``docs/planning.md``.  ``holders`` says which states hold back other splits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from math import inf
+from typing import NamedTuple
 
-from tidegate.alignment.batch import Cuts
-from tidegate.alignment.bound import Bound, GroupBound
-from tidegate.alignment.cuts import Cutter
+from tidegate.alignment.cuts import Cuts, Cutter
+from tidegate.alignment.group import GroupBound
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.plan import Limits, Plan, Progress, SplitPlan
+from tidegate.alignment.plan import Limits, Plan, Progress, SplitPlan, SplitState, holders
 from tidegate.alignment.splits import Extent, Positions, SplitId, SplitRange
 from tidegate.alignment.standing import Standing, find_lows
-from tidegate.alignment.states import SplitState, holders
-from tidegate.alignment.watermark import advanced, combine, split_watermark
+
+
+def split_watermark(reached_ms: int, out_of_orderness_ms: int) -> int:
+    """Return the watermark of a split without an unread record in order before this event time."""
+    return reached_ms - out_of_orderness_ms - 1
+
+
+def combine(holding: Collection[int], released: Collection[int]) -> int | None:
+    """Return the source's watermark from those of its splits; None when no split has one.
+
+    It is the minimum over the splits that hold it back.  When none does (all are idle), it is the maximum over the
+    others, in whatever order they went idle (FLINK-38454).
+    """
+    return min(holding) if holding else max(released, default=None)
+
+
+def advanced(before_ms: int | None, now_ms: int | None) -> int | None:
+    """Return a time that never goes back, such as a watermark, from its last and its new value."""
+    return max((at_ms for at_ms in (before_ms, now_ms) if at_ms is not None), default=None)
+
+
+def multiplexed(before_ms: int | None, active: Collection[int | None], others: Collection[int | None]) -> int | None:
+    """Return the watermark of a source from generators of its splits (Flink: WatermarkOutputMultiplexer).
+
+    None: there is none yet.
+
+    before_ms: the last one.  It never goes back, whatever a split that wakes or begins says.
+    active: the watermarks of the splits that hold it back: it is their minimum.  None: a split has none yet.
+    others: the watermarks of the other splits, idle or gone.  The greatest counts if no split is active.
+    """
+    if None in active:
+        return before_ms
+    least = combine([w for w in active if w is not None], [w for w in others if w is not None])
+    return advanced(before_ms, least)
+
+
+class Bound(NamedTuple):
+    """The limit of a batch, and what sets it.
+
+    low_ms: the lowest event time that holds back the bound, in this source and its group.
+    bound_ms: exclusive; None: only the budget limits the batch.
+    held_by: the split, or the other member of the group, that sets it.
+    """
+
+    low_ms: int | None = None
+    bound_ms: int | None = None
+    held_by: SplitId | None = None
+
+
+def find_bound(standing: Standing, group_bound: GroupBound | None, limits: Limits) -> Bound:
+    """Return the least bound of the max drift, the group and the horizon."""
+    others = group_bound or GroupBound()
+    bounds = [
+        (_own_bound_ms(standing, limits), standing.held_by),
+        (others.bound_ms, others.held_by),
+        (limits.held_from_ms, standing.held_by),
+    ]
+    set_ms = [(at_ms, by) for at_ms, by in bounds if at_ms is not None]
+    bound_ms, held_by = min(set_ms, key=lambda limit: limit[0], default=(None, standing.held_by))
+    lows = [low_ms for low_ms in (standing.low_ms, others.low_ms) if low_ms is not None]
+    return Bound(min(lows, default=None), bound_ms, held_by)
+
+
+def _own_bound_ms(standing: Standing, limits: Limits) -> int | None:
+    if limits.max_drift_ms is None:
+        return None
+    # Overdue splits hold back no other split, but must be read, within the drift.
+    held_ms = standing.before.in_time_ms if standing.low_ms is None else standing.low_ms
+    bound_ms = None if held_ms is None else held_ms + limits.max_drift_ms
+    # Rule 2: the bound never falls, except through a split that catches up.
+    return bound_ms if standing.catching_up else advanced(standing.before.bound_ms, bound_ms)
 
 
 def find_outcome(
@@ -71,7 +143,9 @@ def find_outcome(
     group_bound_ms = None if group_bound is None else group_bound.bound_ms
     heads = ((span.head, ranges.get(split)) for split, span in standing.spans.items())
     oldest_ms = min((head.event_time_ms for head, read in heads if read and head.position < read.end), default=None)
-    return Plan(ranges, progress, bound.low_ms, bound.held_by, group_bound_ms, next_low_ms, splits, oldest_ms)
+    return Plan(
+        ranges, standing.ends, progress, bound.low_ms, bound.held_by, group_bound_ms, next_low_ms, splits, oldest_ms
+    )
 
 
 def _states(standing: Standing, ranges: Mapping[SplitId, SplitRange], bound: Bound) -> dict[SplitId, SplitState]:

@@ -1,15 +1,55 @@
-"""The inputs and the results of a plan."""
+"""The inputs and the results of a plan, and the states of splits.
+
+A state is never stored: every plan derives it from positions, extents, idle timers and the bound.  ``holders`` says
+which states hold back other splits.  A paused split never becomes idle: it has records to read (FLINK-35886,
+FLINK-36751).
+
+                       +--------------------------------------+
+                       v                                      |
+    UNREAD <------> READING <------> CAUGHT_UP ------------> IDLE
+       ^               ^                 |    <--------------+
+       |               v                 v
+       +-----------> PAUSED          FINISHED            (any) <-> REMOVED
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Literal, NamedTuple, TypeAlias
 
 from tidegate.alignment.budget import UNLIMITED, Budget, CostOf, split_rows
-from tidegate.alignment.horizon import NEVER_MS
-from tidegate.alignment.splits import Extents, Positions, SplitId, SplitRange
-from tidegate.alignment.states import SplitState
+from tidegate.alignment.splits import NEVER_MS, Extents, Positions, SplitId, SplitRange
+
+
+class SplitState(Enum):
+    """The state of a split after a plan."""
+
+    UNREAD = "unread"
+    """Has records before the bound, but none of them fit into the batch."""
+    READING = "reading"
+    """Contributes records to the batch."""
+    PAUSED = "paused"
+    """Its next record is at or past the bound: nothing is read until the others have caught up."""
+    CAUGHT_UP = "caught up"
+    """Nothing to read now; more may come at any moment."""
+    IDLE = "idle"
+    """Settled, with nothing to read for the idle timeout: it no longer holds back the others."""
+    FINISHED = "finished"
+    """At its configured end, or complete: no more records will come."""
+    REMOVED = "removed"
+    """Not discovered.  If it comes back, it continues from its old position."""
+
+
+# A tuple, because looking up an enum in a set is slow, and there may be 10,000 splits.
+_RELEASED = (SplitState.IDLE, SplitState.FINISHED, SplitState.REMOVED)
+
+
+def holders(states: Mapping[SplitId, SplitState]) -> set[SplitId]:
+    """Return the splits that count for the minimum over all."""
+    return {split for split, state in states.items() if state not in _RELEASED}
+
 
 LateSplits: TypeAlias = Literal["admit", "catch-up", "fail"]
 
@@ -50,7 +90,8 @@ class Observed:
     progress: after the last plan, with the starts of new splits among its positions.
     extents: of all splits that exist now, taken before the index is asked.
     idle: splits that have had nothing to read for the idle timeout; others in it are ignored.
-    added: splits that did not exist when the query began, and are new to this plan.
+    starts: the starts of splits that are new, or hold other records than before.
+    hollow: the begins of long stretches before positions that have no record to align by, if an earlier run found them.
     generated: takes the states of the splits, and returns the source's watermark by its generators, from the rows that
         were read; None: it has no generators.
     complete_ms: no record at or before it is still to be discovered; None: that is not known.
@@ -59,7 +100,8 @@ class Observed:
     progress: Progress
     extents: Extents
     idle: Collection[SplitId] = ()
-    added: Collection[SplitId] = ()
+    starts: Positions = field(default_factory=dict)
+    hollow: Positions = field(default_factory=dict)
     generated: Callable[[Mapping[SplitId, SplitState]], int | None] | None = None
     complete_ms: int | None = None
 
@@ -130,6 +172,7 @@ class Plan:
     """The ranges of a batch, the state of the source after it, and the reasons.
 
     ranges: the range of each split that contributes records; empty when there is nothing to read.
+    ends: the positions up to which the splits can be read now, by their extents or their configured ends.
     progress: identical to the old one when the plan reads nothing and moves neither the watermark
         nor an idle flag (rule 8).
     low_ms: the lowest event time that held back the bound.
@@ -141,6 +184,7 @@ class Plan:
     """
 
     ranges: Mapping[SplitId, SplitRange]
+    ends: Positions
     progress: Progress
     low_ms: int | None
     held_by: str | None

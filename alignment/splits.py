@@ -1,4 +1,4 @@
-"""The value types that every layer shares: splits, heads, extents and ranges.
+"""The value types that every layer shares: splits, heads, extents, ranges, and where the future begins.
 
 A *split* is the unit of discovery and of order (Flink: SourceSplit): a Kafka partition, a manifest
 of S3 chunks, a shard of a table.  A *position* is an int that grows along the split; it names the
@@ -65,3 +65,25 @@ class SplitRange:
     split_id: SplitId
     start: int
     end: int
+
+
+NEVER_MS = 2**63 - 1
+"""No event time is at or past it."""
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class Horizon:
+    """The event time from which on rows are in the future, and what was found there.
+
+    ``EventTimePolicy.horizon`` makes it from the clock, once for each plan.  The offset keeps it for readers.
+
+    at_ms: the first event time in the future; never changes.
+    next_ms: the least event time of a row that was left out because it is in the future.
+    """
+
+    at_ms: int = NEVER_MS
+    next_ms: int = field(default=NEVER_MS, init=False, compare=False)
+
+    def note(self, event_time_ms: int) -> None:
+        """Learn the time of a row that is left out now, and will count later."""
+        self.next_ms = min(self.next_ms, event_time_ms)

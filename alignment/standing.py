@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from tidegate.alignment.cuts import Cut, Span
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.plan import Limits, Observed, Progress
+from tidegate.alignment.plan import Limits, Observed, Progress, SplitState
 from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId, SplitRange
-from tidegate.alignment.states import SplitState
 from tidegate.errors import DataLossError, LateDataError
 
 
@@ -97,7 +96,8 @@ def find_standing(observed: Observed, index: TimeIndex, limits: Limits) -> Stand
     progress, idle = observed.progress, observed.idle
     extents = _readable(progress.positions, observed.extents)
     starts = _starts(progress.positions, extents, limits)
-    ends = _ends(extents, limits)
+    ends = ends_of(extents, limits.stops)
+    index.recall(observed.hollow, progress.positions)
     index.begin_plan(starts, extents, limits.horizon_ms)
     unread = {s: start for s, start in starts.items() if start < ends[s]}
     heads = index.heads(unread)
@@ -121,7 +121,7 @@ def find_standing(observed: Observed, index: TimeIndex, limits: Limits) -> Stand
     beyond = _before_stops(index.heads(at_targets), limits) if at_targets else {}
     standing = Standing(progress, extents, starts, ends, spans, hollow, states, beyond)
     held = frozenset(s for s, head_ms in standing.heads_ms.items() if limits.holds(head_ms))
-    standing = _with_late(replace(standing, held=held, complete_ms=observed.complete_ms), limits, observed.added)
+    standing = _with_late(replace(standing, held=held, complete_ms=observed.complete_ms), limits, observed.starts)
     if observed.generated is not None:
         # Rule 2: a split that waits for the clock holds back no others.
         of_generators = observed.generated({**states, **dict.fromkeys(held, SplitState.IDLE)})
@@ -165,9 +165,10 @@ def _start_after_loss(split: SplitId, position: int, extent: Extent, limits: Lim
     return max(position, extent.begin)
 
 
-def _ends(extents: Extents, limits: Limits) -> dict[SplitId, int]:
+def ends_of(extents: Extents, stops: Mapping[SplitId, int | None]) -> dict[SplitId, int]:
+    """Return the ends of extents, or the configured ends if these come first."""
     ends = {s: extent.end for s, extent in extents.items()}
-    ends.update({s: min(stop, ends[s]) for s, stop in limits.stops.items() if stop is not None and s in ends})
+    ends.update({s: min(stop, ends[s]) for s, stop in stops.items() if stop is not None and s in ends})
     return ends
 
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from tidegate.alignment.durations import milliseconds
-from tidegate.alignment.generators.contract import GeneratorSupplier
+from tidegate.alignment.generators import GeneratorSupplier
 from tidegate.errors import StrategyError
 
 _LONGEST_NAME = 64

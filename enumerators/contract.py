@@ -6,23 +6,115 @@ its errors end the query, and Spark sets no time limit of its own.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from tidegate.alignment.budget import Cost
+from tidegate.alignment.index import Peeking
 from tidegate.alignment.splits import Extent, Positions, SplitId, SplitRange
 
 Json: TypeAlias = dict[str, Any]
 
 
-class SplitEnumerator(ABC):
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """A split that no longer holds the records that were read of it.
+
+    reason: a clause for errors and logs, such as "the topic was deleted and recreated".
+    position: where to continue; all unread records are at or after it.
+    """
+
+    reason: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """The event time up to which a source has all records that it will ever have.
+
+    until_ms: all records up to this time are discovered; None: nothing is known to be complete.
+    next_ms: the event time of the first known records that may be incomplete.
+    """
+
+    until_ms: int | None
+    next_ms: int | None
+
+
+class OwnHooks:
+    """What planning asks for the sake of one of tidegate's own connectors.
+
+    This is no part of the contract: other connectors keep these answers.
+    """
+
+    def available_extents(
+        self, splits: Collection[SplitId]
+    ) -> tuple[Mapping[SplitId, Extent], Mapping[SplitId, str]] | None:
+        """Return the extents of the available splits, and the reason for each unavailable one, as a clause.
+
+        None: ``extents`` is called.  Called before every plan, except the first plan of a query and the plans of
+        bounded runs, which need all splits.  A split without an extent is neither read nor peeked at; it holds back the
+        bound and the watermark.  After this call, methods such as ``peek`` may raise UnavailableError for a split that
+        has become unavailable.  Then this method is called again, for another plan.
+
+        Raises DeadlineError when no split has been available for a long time.
+        """
+        del splits
+        return None
+
+    def validate(self, positions: Positions) -> Mapping[SplitId, Divergence]:
+        """Return the splits whose records before the position are not those that were read.
+
+        Called before every plan, after the extents, so it must be cheap as long as nothing changed.  They are data loss
+        (``failOnDataLoss``); if that is accepted, they are read from the divergence's position on.  Each is returned
+        once, even if a later run begins with this ``snapshot``.
+        """
+        del positions
+        return {}
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until extents may have changed, or a time limit is reached; return whether they may have changed.
+
+        Called in place of the extents while no data comes, some ten times a second.  This is also true in an alignment
+        group, with watermark generators, and while a batch waits for more rows.  The answer is a hint: extents are
+        requested every few seconds anyway.  Returns True at once if it cannot tell.  Raises nothing.
+        """
+        del seconds
+        return True
+
+    def completeness(self) -> Completeness | None:
+        """Return how far the records are complete now, such as by marker objects; None: that is not known.
+
+        Called once per plan, after the extents, if the source's watermark follows it: no I/O.  A restarted query must
+        continue from the snapshot in the last offset.
+        """
+        return None
+
+    def overshoot_ms(self, ranges: Mapping[SplitId, SplitRange], bound_ms: int) -> int:
+        """Return by how much the greatest event time in the ranges passes a bound; at least 0.
+
+        It may if positions have records of several event times, which are read whole.  Called once per plan, with its
+        ranges: no I/O.
+        """
+        del ranges, bound_ms
+        return 0
+
+    def own_progress(self, positions: Positions, ends: Positions) -> Json:
+        """Return entries of the progress that users know from a source that this one replaces.
+
+        positions, ends: of the splits that can be read, after the plan.  Entries of every source replace them.  Called
+        once per plan: no I/O.
+        """
+        del positions, ends
+        return {}
+
+
+class SplitEnumerator(Peeking, OwnHooks):
     """Discovers splits, and reports which of their positions can be read (FLIP-27: SplitEnumerator).
 
     One instance per run of a query, made in the planner process.  The constructor opens nothing.
-    An enumerator that also has ``peek`` and ``latest`` (SupportsPeek), or ``lookup`` on top
-    (SupportsTimeIndex), can be aligned in event time.
+    With ``lookup`` (SupportsTimeIndex), plans need few requests; without it, peeks bisect.
     """
 
     @abstractmethod
@@ -85,93 +177,30 @@ class SplitEnumerator(ABC):
         """
         return None
 
-    def own_progress(self, positions: Positions, ends: Positions) -> Json:
-        """Return entries of the progress that users know from a source that this one replaces.
-
-        positions, ends: of the splits that can be read, after the plan.  Entries of every source come before them.
-        Called once per plan: no I/O.
-        """
-        del positions, ends
-        return {}
-
-    def close(self) -> None:  # noqa: B027 - many enumerators hold nothing
-        """Release all resources.  Called at the end of the run, perhaps twice, perhaps never (SIGKILL)."""
-
-
-@runtime_checkable
-class SupportsCommit(Protocol):
-    """Keeps resources for records until they are written."""
-
     def commit(self, positions: Positions) -> None:
-        """Release resources: the batches up to these positions are written, and their offset is stored.
+        """Release resources that were kept for records until these are written (FLIP-27: notifyCheckpointComplete).
 
-        Called before every plan, so not for a run's last batch: the next run commits it.
+        The batches up to these positions are written, and their offset is stored.  Called before every plan, so not for
+        a run's last batch: the next run commits it.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class Divergence:
-    """A split that no longer holds the records that were read of it.
-
-    reason: a clause for errors and logs, such as "the topic was deleted and recreated".
-    position: where to continue; all unread records are at or after it.
-    """
-
-    reason: str
-    position: int
-
-
-@runtime_checkable
-class SupportsValidation(Protocol):
-    """Can detect that positions name other records than before, although the split has the same name."""
-
-    def validate(self, positions: Positions) -> Mapping[SplitId, Divergence]:
-        """Return the splits whose records before the position are not those that were read.
-
-        Called before every plan, after ``extents``, so it must be cheap as long as nothing changed.  They are data loss
-        (``failOnDataLoss``); if that is accepted, they are read from the divergence's position on.  Each is returned
-        once, even if a later run begins with this ``snapshot``.
-        """
-
-
-@runtime_checkable
-class SupportsAvailability(Protocol):
-    """Can continue while some splits are unavailable, such as those of a broker that is down."""
-
-    def available_extents(self, splits: Collection[SplitId]) -> tuple[Mapping[SplitId, Extent], Mapping[SplitId, str]]:
-        """Return the extents of the available splits, and the reason for each unavailable one, as a clause.
-
-        Called in place of ``extents`` before every plan, except the first plan of a query and the plans of bounded
-        runs, which need all splits.  A split without an extent is neither read nor peeked at; it holds back the bound
-        and the watermark.  After this call, methods such as ``peek`` may raise UnavailableError for a split that has
-        become unavailable.  Then this method is called again, for another plan.
-
-        Raises DeadlineError when no split has been available for a long time.
-        """
-
-
-@runtime_checkable
-class SupportsWaiting(Protocol):
-    """Is notified of new data by the system that is read, so that extents that stay the same need not be requested."""
-
-    def wait(self, seconds: float) -> bool:
-        """Wait until extents may have changed, or a time limit is reached; return whether they may have changed.
-
-        Called in place of ``extents`` while no data comes, some ten times a second.  This is also true in an alignment
-        group, with watermark generators, and while a batch waits for more rows.  The answer is a hint: extents are
-        requested every few seconds anyway.  Returns True at once if it cannot tell.  Raises nothing.
-        """
-
-
-@runtime_checkable
-class SupportsDetails(Protocol):
-    """Knows facts that a reader needs in addition to a range."""
 
     def details(self, wanted: SplitRange) -> Any:
-        """Return the picklable details of a range for its reader; with them the same range gives the same rows.
+        """Return the picklable details of a range that its reader needs; with them the same range gives the same rows.
 
         Called for every range of every task, even for a batch that an earlier run planned.
         """
+        del wanted
+
+    def metrics(self) -> Mapping[str, int]:
+        """Return the connector's own metrics of this run by name (Spark: ReportsSourceMetrics); few, or none.
+
+        Called once per plan: no I/O.  Names are camelCase; established names are preferred (Auto Loader:
+        ``approximateQueueSize``).
+        """
+        return {}
+
+    def close(self) -> None:
+        """Release all resources.  Called at the end of the run, perhaps twice, perhaps never (SIGKILL)."""
 
 
 @runtime_checkable
@@ -189,51 +218,4 @@ class SupportsCost(Protocol):
         Called many times per plan, and when a batch is divided into tasks: no I/O.  It depends on the ranges alone,
         even in a run that has not discovered their splits yet: otherwise the same batch would be divided differently.
         Rows may be too many, never too few.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class Completeness:
-    """The event time up to which a source has all records that it will ever have.
-
-    until_ms: all records up to this time are discovered; None: nothing is known to be complete.
-    next_ms: the event time of the first known records that may be incomplete.
-    """
-
-    until_ms: int | None
-    next_ms: int | None
-
-
-@runtime_checkable
-class SupportsCompleteness(Protocol):
-    """Learns when its records are complete, such as from marker objects."""
-
-    def completeness(self) -> Completeness:
-        """Return how far the records are complete now.
-
-        Called once per plan, after ``extents``, if the source's watermark follows it: no I/O.  A restarted query must
-        continue from the snapshot in the last offset.
-        """
-
-
-@runtime_checkable
-class SupportsMetrics(Protocol):
-    """Adds its own metrics to the progress (Spark: ReportsSourceMetrics)."""
-
-    def metrics(self) -> Mapping[str, int]:
-        """Return the metrics of this run by name; few, because Spark keeps them twice.
-
-        Called once per plan: no I/O.  Names are camelCase; established names are preferred (Auto Loader:
-        ``approximateQueueSize``).
-        """
-
-
-@runtime_checkable
-class SupportsOvershoot(Protocol):
-    """Has positions with records of several event times, which are read whole, so a batch may pass its bound."""
-
-    def overshoot_ms(self, ranges: Mapping[SplitId, SplitRange], bound_ms: int) -> int:
-        """Return by how much the greatest event time in the ranges passes a bound; at least 0.
-
-        Called once per plan, with its ranges: no I/O.
         """

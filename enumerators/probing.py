@@ -1,6 +1,6 @@
 """Peeks through a connector's reader, for connectors without an index of their own.
 
-``ReaderPeek`` adapts a SplitReader to SupportsPeek; the planner bisects with it.
+``ReaderPeek`` looks at records through a SplitReader; the planner bisects with it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
-from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.splits import Extents, Head, Positions, SplitId, SplitRange
+from tidegate.alignment.splits import Extents, Head, Horizon, Positions, SplitId, SplitRange
 from tidegate.readers.contract import ReadTask, SplitReader
 
 HeadsOf = Callable[[pa.RecordBatch, Horizon], Iterable[Head]]
@@ -18,7 +17,7 @@ ExtentsOf = Callable[[Collection[SplitId]], Extents]
 
 
 class ReaderPeek:
-    """Peeks by reading the beginning of a range through the connector's own reader.
+    """Peeks by reading the beginning of a range through the connector's own reader; mixed into an enumerator, first.
 
     reader: reads lazily; only its first batches are taken.
     heads: yields the positions and event times of the records to align by in a batch, in order.
@@ -47,11 +46,6 @@ class ReaderPeek:
             r.split_id: next((head for head in self._records(r, horizon) if head.event_time_ms >= horizon.at_ms), None)
             for r in ranges
         }
-
-    def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:
-        """Return nothing: peeks then find the last record before each end."""
-        del ends, horizon
-        return {}
 
     def _records(self, unread: SplitRange, horizon: Horizon) -> Iterator[Head]:
         for batch in self._reader.read(ReadTask((unread,), horizon=horizon)):

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
-from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.splits import SplitRange
+from tidegate.alignment.splits import Horizon, SplitRange
 from tidegate.readers.arrow import compute as pc
 
 
@@ -42,7 +41,7 @@ class ReadTask:
     """The ranges that one Spark task reads, in this order.
 
     ranges: ranges of one or several splits.
-    details: the details that the enumerator adds to each range (SupportsDetails); empty if it adds none.
+    details: what the enumerator's ``details`` returned for each range; may be empty in tests.
     horizon: where the future began for the plan; the same whenever the batch is read.
     """
 

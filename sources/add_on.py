@@ -1,7 +1,8 @@
 """What an add-on, such as windows, asks of the stream of a source.
 
 The user's DataFrame may already have steps after the source.  So an add-on loads the source once more, with the text of
-an ``AddOn`` as an option.
+an ``AddOn`` as an option.  An add-on that drops rows observes how many, and one with steps of its own in Spark's plans
+says what they do: accounts go by both.
 """
 
 from __future__ import annotations
@@ -9,12 +10,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from pyspark.sql.types import StructType
 from typing_extensions import Self
 
 from tidegate.enumerators.contract import Json
+
+if TYPE_CHECKING:
+    import re
+
+    from pyspark.sql.types import StructType
+
+LATE_DROPPED = "numLateRecordsDropped"
+"""The metric, by Flink's name, with which an add-on observes how many rows it drops as late."""
+PASSING_STEPS: list[re.Pattern[str]] = []
+"""Steps of Spark's plans that read their rows once, and pass a row on at most once; each add-on appends its own."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,8 @@ class AddOn:
     @property
     def schema(self) -> StructType:
         """The columns of the source."""
+        from pyspark.sql.types import StructType
+
         return StructType.fromJson(self.columns)
 
     def to_text(self) -> str:

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from tidegate.alignment.budget import Budget
-from tidegate.alignment.generators.contract import GeneratorSupplier
+from tidegate.alignment.generators import GeneratorSupplier
 from tidegate.alignment.plan import Limits
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
@@ -196,6 +196,7 @@ def coordinator_of(
             discovery_interval_s=source.discovery_interval.total_seconds(),
             max_trigger_delay_s=source.max_trigger_delay.total_seconds(),
             counts_bad_records=source.sets_bad_records_aside,
+            spark_follows_watermark=add_on is not None or source.source_watermark != "none",
             options_digest=f"{crc32(repr(source).encode()):08x}",  # as repr() shows them, without secrets
             add_ons={} if add_on is None or add_on.state is None else {add_on.name: add_on.state},
         ),
@@ -275,12 +276,6 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._note().write(progress)
         if self._group is not None and self._source.watermarks.group_location is not None:
             self._group.show(progress)
-        goes_by_watermark = self._add_on is not None or self._source.source_watermark != "none"
-        if goes_by_watermark and _reads_past_end_of_time(start, offset):
-            _LOG.warning(
-                "the last run ended with a watermark of plus infinity, and Spark's never goes back: all rows of this "
-                "run are late; begin with a new checkpoint"
-            )
         return offset
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -400,12 +395,6 @@ def _listening(driver: Driver, note: BadRecordNote | None) -> EventServer | None
             error,
         )
         return None
-
-
-def _reads_past_end_of_time(start: Json, end: Json) -> bool:
-    """Return whether a batch reads anything after a watermark of plus infinity."""
-    before = Offset.from_json(start).progress
-    return before.ended and Offset.from_json(end).progress.positions != before.positions
 
 
 def _log_to_stderr(level: str) -> None:

@@ -14,8 +14,8 @@ from typing_extensions import Self
 
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.durations import milliseconds
-from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.plan import LateSplits
+from tidegate.alignment.splits import Horizon
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.folders.folder import Folder
@@ -325,7 +325,7 @@ class SourceContract(BaseModel, ABC):
 
     @property
     def has_completeness(self) -> bool:
-        """Whether the watermark is the time up to which the source is complete (SupportsCompleteness)."""
+        """Whether the watermark is the time up to which the source is complete; for sources of tidegate itself."""
         return False
 
     @abstractmethod

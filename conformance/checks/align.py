@@ -12,7 +12,7 @@ from tidegate.conformance.lab.lab import BEGIN_MS, IN_THE_YEAR_2200_MS, SECOND_M
 from tidegate.conformance.lab.life import IDLE_S, Life
 from tidegate.conformance.lab.query import Query, dropped
 from tidegate.conformance.rules import rule
-from tidegate.connector import Source, SupportsCost, SupportsHold
+from tidegate.connector import Source, SupportsCost
 
 # A split that is read to its end holds back the others for the idle timeout, which these rules do not test.
 _DRIFT = {"maxDrift": "10 seconds", "idleTimeout": "1 second"}
@@ -94,13 +94,12 @@ def a_row_from_the_future_is_held_alone(lab: Lab) -> None:
 def _expect_found(lab: Lab, source: Source, held: str) -> None:
     """Raise ConformanceError unless held() finds a row from the future, and no other."""
     enumerator = lab.enumerator(source)
-    if isinstance(enumerator, SupportsHold):
-        for split, rows in lab.placed(source, enumerator).items():
-            (whole,) = lab.ranges({split: enumerator.extents([split])[split]})
-            head = enumerator.held([whole], lab.horizon)[split]
-            due = next((at for at, keys in rows.items() if held in keys), None)
-            found = None if head is None else head.position
-            lab.expect(found == due, f"held() of {whole} finds a row at {found}, but the one to be held is at {due}")
+    for split, rows in lab.placed(source, enumerator).items():
+        (whole,) = lab.ranges({split: enumerator.extents([split])[split]})
+        head = enumerator.held([whole], lab.horizon).get(split)
+        due = next((at for at, keys in rows.items() if held in keys), None)
+        found = None if head is None else head.position
+        lab.expect(found == due, f"held() of {whole} finds a row at {found}, but the one to be held is at {due}")
     enumerator.close()
 
 

@@ -14,7 +14,7 @@ from tidegate.conformance.lab.explain import difference, first_difference, liste
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
 from tidegate.conformance.lab.processes import in_another_process
 from tidegate.conformance.rules import rule
-from tidegate.connector import Json, Positions, ReadTask, Source, SplitEnumerator, SplitId, SplitRange, SupportsCommit
+from tidegate.connector import Json, Positions, ReadTask, Source, SplitEnumerator, SplitId, SplitRange
 from tidegate.errors import counted
 
 _MANY = 10_500  # more than the pages of most systems
@@ -164,7 +164,7 @@ def holes_cost_no_rows(lab: Lab) -> None:
             lab.saw("a hole")
         for position in range(whole.start, whole.end):
             keys = lab.keys(lab.read(source, [SplitRange(whole.split_id, position, position + 1)], enumerator))
-            head = lab.peeking(enumerator).peek({whole.split_id: position}, lab.horizon)[whole.split_id]
+            head = enumerator.peek({whole.split_id: position}, lab.horizon)[whole.split_id]
             due = int(head is not None and head.position == position)
             lab.expect(
                 len(keys) == due,
@@ -234,8 +234,7 @@ def read_and_find(
     """Return all that a task gives, and the splits that a new run finds from this state and these positions."""
     read = list(source.reader(state).read(task))
     with closing(source.as_stream().enumerator(state)) as enumerator:
-        if isinstance(enumerator, SupportsCommit):
-            enumerator.commit(begins)
+        enumerator.commit(begins)
         return read, sorted(enumerator.discover())
 
 

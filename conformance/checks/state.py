@@ -16,7 +16,7 @@ from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split, after
 from tidegate.conformance.lab.processes import in_another_process
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
-from tidegate.connector import Json, Positions, Source, SplitEnumerator, SplitId, SplitRange, SupportsCommit
+from tidegate.connector import Json, Positions, Source, SplitEnumerator, SplitId, SplitRange
 from tidegate.errors import CheckpointError, TidegateError
 
 _UNSTORED, _READ = "a crash before the offset was stored", "a crash after reading"
@@ -117,8 +117,7 @@ def the_same_state_is_the_same_text(lab: Lab) -> None:
 def restored(source: Source, state: Json, positions: Positions) -> Json | None:
     """Return the snapshot of a restored enumerator after its first discovery."""
     with closing(source.as_stream().enumerator(state)) as enumerator:
-        if isinstance(enumerator, SupportsCommit):
-            enumerator.commit(positions)
+        enumerator.commit(positions)
         enumerator.extents(enumerator.discover())
         return enumerator.snapshot()
 

@@ -18,7 +18,6 @@ from tidegate.connector import (
     SplitId,
     SplitRange,
     SupportsEventTimes,
-    SupportsPeek,
     SupportsTimeIndex,
     TimedBatch,
 )
@@ -137,11 +136,11 @@ def _at(*times_ms: int) -> list[int]:
     return [BEGIN_MS + time_ms for time_ms in times_ms]
 
 
-def _placed(lab: Lab, **options: str) -> tuple[SupportsPeek, dict[SplitId, dict[int, list[str]]]]:
+def _placed(lab: Lab, **options: str) -> tuple[SplitEnumerator, dict[SplitId, dict[int, list[str]]]]:
     """Return an enumerator, and the keys of the rows at every position."""
     source, enumerator = lab.opened(**options)
     placed = lab.placed(source, enumerator)
-    return lab.peeking(enumerator), placed
+    return enumerator, placed
 
 
 def _looked_up(lab: Lab) -> tuple[SupportsTimeIndex, dict[SplitId, list[Head]]]:
@@ -226,10 +225,10 @@ def any_number_of_rows_that_do_not_count_is_stepped_over(lab: Lab) -> None:
     lab.saw("rows that are left out")
     enumerator = lab.enumerator(lab.source(futureEventTime="ignore"))
     ranges = lab.everything(enumerator)
-    peeking, left = lab.peeking(enumerator), {part.split_id: part.start for part in ranges}
+    left = {part.split_id: part.start for part in ranges}
     times_ms: list[int] = []
     while left:
-        heads = peeking.peek(left, lab.horizon)
+        heads = enumerator.peek(left, lab.horizon)
         left = {name: head.position + 1 for name in left if (head := heads[name]) is not None}
         times_ms += [head.event_time_ms for head in heads.values() if head is not None]
         lab.expect(
@@ -238,7 +237,7 @@ def any_number_of_rows_that_do_not_count_is_stepped_over(lab: Lab) -> None:
     lab.expect(
         sorted(times_ms) == counted, f"peek() finds {_listed(times_ms)}, but there are rows of {_listed(counted)}"
     )
-    answers = lab.latest(peeking, {part.split_id: part.end for part in ranges}).values()
+    answers = lab.latest(enumerator, {part.split_id: part.end for part in ranges}).values()
     latest = [time_ms for time_ms in answers if time_ms is not None]
     lab.expect(latest, "latest() says none, but there are rows to align by before the end")
     lab.expect(max(latest) <= max(counted), f"latest() says {said(max(latest))}, the time of a row that does not count")

@@ -37,9 +37,6 @@ from tidegate.connector import (
     SplitEnumerator,
     SplitId,
     SplitRange,
-    SupportsCommit,
-    SupportsDetails,
-    SupportsPeek,
 )
 from tidegate.errors import ContractError, counted
 
@@ -241,7 +238,7 @@ class Lab:
         """Return a new enumerator of a source, as a stream that continues from an offset has it."""
         enumerator = source.as_stream().enumerator(state)
         self.at_close(enumerator.close)
-        if positions is not None and isinstance(enumerator, SupportsCommit):
+        if positions is not None:
             enumerator.commit(positions)
         return enumerator
 
@@ -250,20 +247,14 @@ class Lab:
         source = self.source(**options)
         return source, self.enumerator(source)
 
-    def peeking(self, enumerator: SplitEnumerator) -> SupportsPeek:
-        """Return the enumerator as one with peek() and latest()."""
-        if not isinstance(enumerator, SupportsPeek):
-            raise self.fail(f"{type(enumerator).__name__} has no peek() and latest(), so that nothing can be planned")
-        return enumerator
-
     @property
     def horizon(self) -> Horizon:
         """Where the future begins by default."""
         return EventTimePolicy().horizon(time.time_ns() // 1_000_000)
 
-    def latest(self, peeking: SupportsPeek, ends: Positions) -> dict[SplitId, int | None]:
+    def latest(self, enumerator: SplitEnumerator, ends: Positions) -> dict[SplitId, int | None]:
         """Return for each split its greatest event time before an end, as a planner finds it."""
-        index = TimeIndex(peeking, self.horizon.at_ms)
+        index = TimeIndex(enumerator, self.horizon.at_ms)
         return index.latest({split: Extent(min(0, end), end) for split, end in ends.items()})
 
     def discovered(self, enumerator: SplitEnumerator, rows: int | None = None) -> list[SplitId]:
@@ -324,8 +315,7 @@ class Lab:
     def task(self, ranges: Iterable[SplitRange], enumerator: SplitEnumerator) -> ReadTask:
         """Return a task with the enumerator's details."""
         wanted = tuple(ranges)
-        details = tuple(map(enumerator.details, wanted)) if isinstance(enumerator, SupportsDetails) else ()
-        return ReadTask(wanted, details, self.horizon)
+        return ReadTask(wanted, tuple(map(enumerator.details, wanted)), self.horizon)
 
     def placed(self, source: Source, enumerator: SplitEnumerator) -> dict[SplitId, dict[int, list[str]]]:
         """Return the keys of the rows at every position of every split, as a reader gives them for it alone.

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from tidegate.alignment.budget import Cost
-from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
+from tidegate.alignment.splits import Extent, Head, Horizon, Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import Divergence, Json, SplitEnumerator
 from tidegate.enumerators.kafka.commits import GroupCommits
 from tidegate.enumerators.kafka.heads import HeadFinder
@@ -308,11 +307,6 @@ class KafkaEnumerator(SplitEnumerator):
         useful_bytes = self._find_head.useful_bytes
         heads = self._asked(lambda: peek(self._client, at, find, peeked, self._topics.ids, useful_bytes=useful_bytes))
         return {split: heads[partition] for split, partition in zip(positions, at, strict=True)}
-
-    def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:
-        """Return nothing, so that peeks are used: Kafka does not index these times."""
-        del ends, horizon
-        return {}
 
     def metrics(self) -> Mapping[str, int]:
         """Return what this run has read from the archive, if there is one."""

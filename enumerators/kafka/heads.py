@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.splits import Head, Positions
+from tidegate.alignment.splits import Head, Horizon, Positions
 from tidegate.readers.event_time.policy import int64_times
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.batches import RecordBatch

@@ -15,8 +15,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
+from tidegate.alignment.splits import Extent, Head, Horizon, Positions, SplitId, SplitRange
 from tidegate.enumerators.archive.records import ArchivedRecords
 from tidegate.enumerators.kafka.heads import HeadFinder
 from tidegate.enumerators.kafka.topics import LogEnds, topic_id_text

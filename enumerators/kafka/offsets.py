@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tidegate.alignment.cuts import Cutter, Span
-from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.splits import Head, Positions, SplitId
+from tidegate.alignment.index import Peeking, TimeIndex
+from tidegate.alignment.splits import Head, Horizon, Positions, SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import BuiltInOffset
 from tidegate.errors import OptionError
@@ -168,7 +167,7 @@ def _first_records(
     return found
 
 
-class _Logs:
+class _Logs(Peeking):
     """All records of some logs by their timestamps, and before each log a record that is older than all times.
 
     This keeps requests away from the beginning of a log, which may be in tiered storage.
@@ -190,11 +189,6 @@ class _Logs:
         heads = peek(self._client, inside, peeked=self._peeked) if inside else {}
         before = {split: Head(at, _BEFORE_ALL_MS) for split, at in positions.items() if at < self._begins[split]}
         return {**before, **{partition.split_id: head for partition, head in heads.items()}}
-
-    def latest(self, ends: Positions, horizon: Horizon) -> Mapping[SplitId, int | None]:
-        """Return nothing: no watermark is made here."""
-        del ends, horizon
-        return {}
 
 
 def _points(

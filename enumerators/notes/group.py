@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import NamedTuple
 
-from tidegate.alignment.bound import GroupBound, Member, group_bound
+from tidegate.alignment.group import GroupBound, Member, group_bound
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import NoteFolder

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 from typing_extensions import Self
 
-from tidegate.alignment.bound import Member
+from tidegate.alignment.group import Member
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import NoteFolder
 

@@ -2,10 +2,13 @@
 
 FLIP-27 calls it SourceCoordinator.  It lives in the planner process of a query, and knows nothing about Spark.  It
 holds only soft state: the answers of this run, and the last plan.
+
+A plan is pure, so all exchange with an alignment group happens in the coordinator's membership.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -13,27 +16,127 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tidegate.alignment.budget import UNLIMITED, Budget
-from tidegate.alignment.generators.split_watermark import new_generator
-from tidegate.alignment.plan import Limits, Plan
+from tidegate.alignment.generators import new_generator
+from tidegate.alignment.group import GroupBound
+from tidegate.alignment.plan import Limits, Observed, Plan, Progress, SplitState
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import SplitRange
+from tidegate.alignment.standing import Standing
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json, SplitEnumerator
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.assigner import assign
 from tidegate.enumerators.planning.generated import ReaderFeed
-from tidegate.enumerators.planning.membership import Membership
 from tidegate.enumerators.planning.observing import Observer
-from tidegate.enumerators.planning.offset import Offset
+from tidegate.enumerators.planning.offset import Hollow, Offset
 from tidegate.enumerators.planning.pace import BatchPace
 from tidegate.enumerators.planning.reporter import ProgressReporter
 from tidegate.enumerators.planning.run_log import RunLog
 from tidegate.enumerators.planning.settings import CoordinatorSettings
-from tidegate.enumerators.planning.splits import FoundSplits
 from tidegate.errors import PositionGoneError, UnavailableError
 from tidegate.readers.contract import ReadTask
 
+
+class Membership:
+    """The membership of one run in an alignment group: it reports its low to the others, and gets a bound from them.
+
+    Without a group it does nothing.
+    """
+
+    def __init__(self, group: GroupFolder | None, max_drift_ms: int | None) -> None:
+        self._group, self._max_drift_ms = group, max_drift_ms or 0
+        self._has_joined = self._has_planned = False
+        self._next_low_ms: int | None = None
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the source is in a group."""
+        return self._group is not None
+
+    def join(self, stored: Json | None, progress: Progress, *, bounded: bool) -> None:
+        """Continue as the member that the start offset names.  Called before every plan.
+
+        progress: of that offset.  No unread record is older than its bound by more than the max drift, unless it is
+            late.  The others wait there until the first plan of this run has found its low, which may take long.
+        """
+        if self._group is None:
+            return
+        self._group.join(stored, bounded=bounded)
+        if not self._has_joined:
+            self._has_joined = True
+            bound_ms = None if progress.late else progress.bound_ms
+            self._group.tell(0 if bound_ms is None else bound_ms - self._max_drift_ms)
+
+    def bound(self, standing: Standing) -> GroupBound | None:
+        """Report our low to the others, and return the bound that they set for us."""
+        if self._group is None:
+            return None
+        until_ms = standing.before.bound_ms  # while a member is missing, nothing past the last bound is read
+        if until_ms is None:
+            until_ms = min(standing.heads_ms.values(), default=None)
+        return self._group.bound(standing.group_low_ms, until_ms)
+
+    def has_news(self, stored: Json | None) -> bool:
+        """Return whether the next offset must name this source's group, or new members of it."""
+        return self._group is not None and (stored is None or self._group.grew())
+
+    def holder(self, planned: Plan) -> str | None:
+        """Return the member that holds back one of our splits."""
+        paused = any(said.state is SplitState.PAUSED for said in planned.splits.values())
+        return planned.held_by if paused and planned.held_by not in planned.splits else None
+
+    def waits_for(self, holder: str | None) -> bool:
+        """Return whether the member that holds us back may still read something while this bounded run lasts."""
+        return self._group is not None and self._group.waits_for(holder)
+
+    def has_news_of(self, member: str) -> bool:
+        """Return whether the next run must know something about a member that the start offset does not say."""
+        return self._group is not None and self._group.has_news_of(member)
+
+    def wait(self, held_by: str) -> bool:
+        """Wait for the member that holds us back.  True: plan again; False: patience is over, so the plan is final."""
+        return self._group is not None and self._group.wait(held_by)
+
+    def name_of(self, planned: Plan) -> str | None:
+        """Return the name of the split or the member that sets the bound, for display."""
+        if self._group is None or planned.held_by is None or planned.held_by in planned.splits:
+            return planned.held_by
+        return self._group.name_of(planned.held_by)
+
+    def snapshot(self) -> Json | None:
+        """Return the state that ``join`` needs after a restart."""
+        return None if self._group is None else self._group.snapshot()
+
+    def planned(self, planned: Plan) -> None:
+        """Note the low after a batch whose offset is not stored yet."""
+        self._has_planned, self._next_low_ms = True, planned.next_low_ms
+        if self._group is not None:
+            self._group.tell_done(done=False)
+
+    def stored(self, group: Json | None, progress: Progress, *, bounded: bool) -> None:
+        """Report the low after a batch: Spark has stored its offset, so it will be read in any case."""
+        if self._group is None:
+            return
+        if self._has_planned:
+            self._group.stored()
+            self._group.tell(self._next_low_ms)
+        else:  # this batch is replayed before the first plan of this run
+            self.join(group, progress, bounded=bounded)
+
+    def done(self) -> None:
+        """Report that this member reads no more before records come, or in this bounded run."""
+        if self._group is not None:
+            self._group.tell_done(done=True)
+
+    def leave(self) -> None:
+        """Stop holding back the others, unless a bounded run has ended; may be called twice."""
+        if self._group is not None:
+            self._group.leave()
+
+
+_LOG = logging.getLogger("tidegate.planner")
 _MORE_ATTEMPTS = 4
+_LONG_STRETCH = 1000  # positions without a record to align by; a restart need not search a longer stretch again
 
 
 class _Decision(NamedTuple):
@@ -151,34 +254,54 @@ class SourceCoordinator:
         last = self._last_offset
         before = last[1] if last is not None and last[0] == start else Offset.from_json(start, self._source)
         opened = self._open_once(before)
-        current = opened.observe(start, before, self.batch, bounded=self._is_bounded)
-        if current is None:
+        observed = opened.observe(start, before, self.batch, bounded=self._is_bounded)
+        if observed is None:
             return start
-        limits = opened.limits(self._sized(budget), current.horizon_ms)
-        planned, is_nothing, held_by = self._decide(before, current, opened, limits)
-        put_off = not before.is_first and self._is_put_off(planned, current, min_rows)
+        limits = opened.limits(self._sized(budget))
+        planned, is_nothing, held_by = self._decide(before, observed, opened, limits)
+        unread = sum(max(0, end - observed.progress.positions[s]) for s, end in planned.ends.items())
+        put_off = unread < min_rows and self._may_put_off(before, planned, observed)
         # A batch that waits is planned many times, and reads nothing before the last one.
-        reported = (
-            replace(planned, ranges={}, progress=current.observed.progress, oldest_ms=None) if put_off else planned
-        )
-        self._reporter.report(reported, current, opened, self._membership.name_of(reported))
+        reported = replace(planned, ranges={}, progress=observed.progress, oldest_ms=None) if put_off else planned
+        self._reporter.report(reported, observed.extents, opened, self._membership.name_of(reported))
         # A repeated offset would end a bounded run, which must not end while other members hold it back.
         if put_off or (is_nothing and held_by is None):
             if not put_off and (self._is_bounded or self._membership.holder(planned) is None):
                 self._membership.done()
             if self._is_bounded:
-                self._log.ended(reported, current.readable, self._membership.name_of(planned))
-            opened.pause(start, self._changes_by_itself_at_s(opened, current, put_off=put_off))
+                self._log.ended(reported, unread, self._membership.name_of(planned))
+            opened.pause(start, self._changes_by_itself_at_s(opened, unread, put_off=put_off))
             return start
-        after = opened.offset_after(before, planned, current)
-        waits = 0 if held_by is None else before.waits + 1
-        offset = self._commit(replace(after, group=self._membership.snapshot(), waits=waits), planned, opened)
+        offset = self._commit(before, planned, observed, opened, waits=0 if held_by is None else before.waits + 1)
         if self._pace is not None:
             self._pace.begin(offset, limits.cost(planned.ranges).rows)
         return offset
 
-    def _commit(self, after: Offset, planned: Plan, opened: Observer) -> Json:
+    def _commit(self, before: Offset, planned: Plan, observed: Observed, opened: Observer, waits: int) -> Json:
         """Return the offset of a plan, which the next plan begins with."""
+        progress, settings = planned.progress, self._settings
+        if settings.spark_follows_watermark and before.progress.ended and planned.ranges:
+            _LOG.warning(
+                "the last run ended with a watermark of plus infinity, and Spark's never goes back: all rows of this "
+                "run are late; begin with a new checkpoint"
+            )
+        after = Offset(
+            self._source,
+            progress,
+            observed.starts,
+            opened.enumerator.snapshot(),
+            self._membership.snapshot(),
+            waits,
+            Hollow(opened.index.stretches_before(progress.positions, _LONG_STRETCH), settings.options_digest),
+            None if opened.generated is None else opened.generated.snapshot(progress.positions),
+            opened.bad_record_count(before),
+            # The state stays in the checkpoint, even if Spark refuses the query of this run.
+            {**before.add_ons, **settings.add_ons},
+            opened.splits.quiet(progress.positions, progress.idle),
+            # Rule 8: a clock alone makes no other offset.  But a batch that reads always has another one, even if a
+            # split that holds other records now is read from and to where the batch before did.
+            opened.horizon_ms if planned.ranges else before.horizon_ms,
+        )
         offset = after.to_json()
         self._last_offset = (offset, after)
         opened.splits.stored()
@@ -187,38 +310,39 @@ class SourceCoordinator:
         self._batch_at_s = self._clocks.monotonic()
         return offset
 
-    def _changes_by_itself_at_s(self, opened: Observer, current: FoundSplits, *, put_off: bool) -> float:
+    def _changes_by_itself_at_s(self, opened: Observer, unread: int, *, put_off: bool) -> float:
         """Return when a plan may change though no extent does: by a group, by generators or by a clock."""
-        holds_by_clock = self._settings.event_times.future == "hold" and current.readable > 0
+        holds_by_clock = self._settings.event_times.future == "hold" and unread > 0
         says_more = opened.generated is not None or self._settings.limits.by_completeness
         if self._membership.is_member or says_more or holds_by_clock:
             return float("-inf")
         return self._batch_at_s + self._settings.max_trigger_delay_s if put_off else float("inf")
 
-    def _decide(self, before: Offset, current: FoundSplits, opened: Observer, limits: Limits) -> _Decision:
+    def _decide(self, before: Offset, observed: Observed, opened: Observer, limits: Limits) -> _Decision:
         """Plan, and plan again while a bounded run can only wait for its group."""
         self._membership.join(before.group, before.progress, bounded=self._is_bounded)
         while True:
-            planned = plan(current.observed, limits, opened.index, self._membership.bound)
+            planned = plan(observed, limits, opened.index, self._membership.bound)
             # The first offset always differs, or the starts would not be fixed.  Other records with the same positions
             # are news, too: a topic was recreated, and was filled as far as before.
-            is_same = not before.is_first and not current.starts and planned.progress == before.progress
+            is_same = not before.is_first and not observed.starts and planned.progress == before.progress
             is_nothing = is_same and not self._membership.has_news(before.group)
             holder = self._membership.holder(planned) if is_nothing and self._is_bounded else None
             held_by = holder if self._membership.waits_for(holder) else None
             if held_by is None or not self._membership.wait(held_by):
-                has_news = current.has_new_timers or opened.bad_record_count(before) != before.bad_records
+                has_news = opened.splits.has_new_timers or opened.bad_record_count(before) != before.bad_records
                 if holder is not None and held_by is None:
                     has_news |= self._membership.has_news_of(holder)
                 return _Decision(planned, is_nothing and not has_news, held_by)
 
-    def _is_put_off(self, planned: Plan, current: FoundSplits, min_rows: int) -> bool:
-        """Return whether a batch waits for more rows."""
-        # A batch that only moves the watermark, or ends the source, does not wait for rows.
-        if not planned.ranges or planned.progress.ended or current.has_forgotten or self._is_bounded:
+    def _may_put_off(self, before: Offset, planned: Plan, observed: Observed) -> bool:
+        """Return whether a batch may wait for more rows."""
+        # A batch that only moves the watermark, ends the source or forgets a split does not wait for rows.
+        if before.is_first or not planned.ranges or planned.progress.ended or self._is_bounded:
             return False
-        delay_s = self._clocks.monotonic() - self._batch_at_s
-        return current.readable < min_rows and delay_s < self._settings.max_trigger_delay_s
+        if not before.progress.positions.keys() <= observed.progress.positions.keys():
+            return False
+        return self._clocks.monotonic() - self._batch_at_s < self._settings.max_trigger_delay_s
 
     def _sized(self, budget: Budget) -> Budget:
         if self._pace is None:
@@ -229,5 +353,5 @@ class SourceCoordinator:
         generator = self._settings.watermarks.generator
         divisible = generator is None or new_generator(generator).is_divisible
         assigned = assign(ranges, self._cores, self._settings.tasks, opened.cost_of_rows, divisible=divisible)
-        at_ms = at_ms or opened.horizon_ms()  # of a batch query, or of a batch that another source has planned
+        at_ms = at_ms or opened.horizon_now_ms()  # of a batch query, or of a batch that another source has planned
         return [opened.task(task, at_ms) for task in assigned]

@@ -11,14 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from tidegate.alignment.generators.contract import GeneratorSupplier
-from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark, name_of, new_generator
-from tidegate.alignment.plan import Progress
+from tidegate.alignment.generators import GeneratorRun, GeneratorSupplier, SplitWatermark, name_of, new_generator
+from tidegate.alignment.outcome import advanced, multiplexed
+from tidegate.alignment.plan import Progress, SplitState
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
-from tidegate.alignment.states import SplitState
-from tidegate.alignment.watermark import advanced, multiplexed
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.planning.source_progress import GeneratedProgress, utc_time
 from tidegate.errors import DataLossError, ObjectGoneError
 from tidegate.readers.contract import ReadTask, TimedRows
 from tidegate.readers.events.event import SourceEvent
@@ -43,27 +40,27 @@ class ReaderFeed:
 
 
 class GeneratedWatermarks:
-    """The generated watermarks of one run, from source events and from ranges that no event has reported."""
+    """The generated watermarks of one run, from source events and from ranges that no event has reported.
+
+    snapshot, progress: of the offset with which the run begins.
+    """
 
     def __init__(
         self,
         supplier: GeneratorSupplier,
         read: Callable[[SplitRange], TimedRows],
         take_events: Callable[[], Collection[SourceEvent]] = tuple,
+        *,
+        snapshot: Json | None,
+        progress: Progress,
     ) -> None:
         self._supplier, self._read, self._take_events = supplier, read, take_events
         self._name = name_of(new_generator(supplier))
-        self._watermark_ms: int | None = None
         self._active: set[SplitId] = set()  # the splits that the watermark is the minimum of
         self._idle: set[SplitId] = set()
-        self._said: dict[SplitId, SplitWatermark] = {}
-        self._seen: dict[SplitId, int] = {}
         self._reported: dict[tuple[SplitId, int], SourceEvent] = {}
         self._begun_after: dict[SplitId, int] = {}  # the batch that was planned last when a split began
         self._read_here, self._rows = 0, Counter(rows=0, late=0)
-
-    def restore(self, snapshot: Json | None, progress: Progress) -> None:
-        """Continue from an offset.  Called once, before anything else."""
         said = snapshot or {}
         self._said = {s: _said_of(said, s, self._name) for s in progress.positions}
         if said.get("by", self._name) != self._name:
@@ -72,7 +69,7 @@ class GeneratedWatermarks:
                 said["by"],
                 self._name,
             )
-        self._seen = {**progress.positions, **said.get("unseen", {})}
+        self._seen: dict[SplitId, int] = {**progress.positions, **said.get("unseen", {})}
         self._watermark_ms = progress.watermark_ms
 
     def see(self, positions: Positions, readable: Collection[SplitId], promised_ms: int | None = None) -> None:
@@ -147,24 +144,24 @@ class GeneratedWatermarks:
         self._watermark_ms = multiplexed(self._watermark_ms, active, watermarks.values())
         return self._watermark_ms
 
-    def progress(self) -> GeneratedProgress:
-        """Return for display the watermarks of the first splits, and the split that holds back the source's."""
+    def progress(self) -> Json:
+        """Return the fields of ``GeneratedProgress``."""
         holding = [(self._said[s].watermark_ms, s) for s in self._active & self._said.keys()]
         silent = sorted(s for watermark_ms, s in holding if watermark_ms is None)
         slowest = min(((at_ms, s) for at_ms, s in holding if at_ms is not None), default=(None, None))[1]
-        return GeneratedProgress(
-            held_by=silent[0] if silent else slowest,
-            read_here=self._read_here,
-            rows=self._rows["rows"],
-            late_rows=self._rows["late"],
-            by_split={
-                s: (utc_time(self._said[s].watermark_ms), "active" if s in self._active else "idle")
+        return {
+            "held_by": silent[0] if silent else slowest,
+            "read_here": self._read_here,
+            "rows": self._rows["rows"],
+            "late_rows": self._rows["late"],
+            "by_split": {
+                s: (self._said[s].watermark_ms, "active" if s in self._active else "idle")
                 for s in sorted((self._active | self._idle) & self._said.keys())[:_DETAILED_SPLITS]
             },
-        )
+        }
 
     def snapshot(self, positions: Positions) -> Json:
-        """Return the state that ``restore`` needs from the offset of a batch, at the positions after it."""
+        """Return the state that the next run needs from the offset of a batch, at the positions after it."""
         snapshot = {
             "by": self._name,
             "splits": {s: split.to_json() for s, split in self._said.items() if s in positions},

@@ -10,37 +10,34 @@ from dataclasses import replace
 from functools import partial
 
 from tidegate.alignment.budget import Budget, CostOf, split_rows
-from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.index import SupportsPeek, TimeIndex
-from tidegate.alignment.plan import Limits, Plan
-from tidegate.alignment.splits import Positions, SplitId, SplitRange
+from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.plan import Limits, Observed
+from tidegate.alignment.splits import NEVER_MS, Horizon, Positions, SplitId, SplitRange
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import (
     Completeness,
     Json,
     SplitEnumerator,
-    SupportsCommit,
-    SupportsCompleteness,
     SupportsCost,
-    SupportsDetails,
-    SupportsWaiting,
 )
 from tidegate.enumerators.planning.generated import GeneratedWatermarks, ReaderFeed, needed_from
-from tidegate.enumerators.planning.offset import Hollow, Offset
+from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.run_log import RunLog
 from tidegate.enumerators.planning.settings import CoordinatorSettings
-from tidegate.enumerators.planning.splits import FoundSplits, Splits
+from tidegate.enumerators.planning.splits import Splits
 from tidegate.errors import ContractError
 from tidegate.readers.contract import ReadTask, TimedRows
 from tidegate.readers.events.event import BAD_RECORDS, WATERMARK, SourceEvent
 
 _LONGEST_PAUSE_S = 5.0  # between two looks at the extents
 _POLL_INTERVAL_S = 0.1  # Spark itself asks about 90 times a second while nothing comes
-_LONG_STRETCH = 1000  # positions without a record to align by; a restart need not search a longer stretch again
 
 
 class Observer:
-    """Observes a source before each plan of a run."""
+    """Observes a source before each plan of a run.
+
+    horizon_ms: where the future begins for the plan, by the one look at the clock for it.
+    """
 
     def __init__(
         self,
@@ -53,15 +50,13 @@ class Observer:
         clocks: Clocks,
         feed: ReaderFeed | None,
     ) -> None:
-        if not isinstance(enumerator, SupportsPeek):
-            raise ContractError(f"the enumerator of {source!r} has no peek() and latest()")
         self._source, self.enumerator, self._settings, self._clocks = source, enumerator, settings, clocks
         self._read_at_ms = before.horizon_ms
+        self.horizon_ms = NEVER_MS
         self._is_paused, self._paused_until_s = False, float("-inf")
         self._paused_at: Json | None = None  # the start of the last plan; None: it failed
         self.index = TimeIndex(enumerator)
-        if before.hollow.options_digest == settings.options_digest:
-            self.index.recall(before.hollow.begins, before.progress.positions)
+        self._hollow = before.hollow.begins if before.hollow.options_digest == settings.options_digest else {}
         self.splits = Splits(enumerator, settings, log, clocks)
         self.bad_records: BadRecordTally | None = None
         if settings.counts_bad_records and feed is not None:
@@ -69,11 +64,16 @@ class Observer:
         self.generated: GeneratedWatermarks | None = None
         if settings.watermarks.generator is not None and feed is not None:
             read, take_events = partial(self._read, feed), partial(feed.take_events, WATERMARK)
-            self.generated = GeneratedWatermarks(settings.watermarks.generator, read, take_events)
-            self.generated.restore(before.generators, before.progress)
+            self.generated = GeneratedWatermarks(
+                settings.watermarks.generator,
+                read,
+                take_events,
+                snapshot=before.generators,
+                progress=before.progress,
+            )
 
-    def observe(self, start: Json, before: Offset, batch: int, *, bounded: bool) -> FoundSplits | None:
-        """Return the splits that exist now, and what generators and the tally have seen in the rows of the last batch.
+    def observe(self, start: Json, before: Offset, batch: int, *, bounded: bool) -> Observed | None:
+        """Return the splits that exist now, with what generators and the tally have seen in the rows of the last batch.
 
         None: nothing can have changed since a plan that changed nothing, not even by the clock.
 
@@ -84,24 +84,23 @@ class Observer:
             return None
         enumerator, positions = self.enumerator, before.progress.positions
         self._read_at_ms = before.horizon_ms
-        if isinstance(enumerator, SupportsCommit):
-            enumerator.commit(needed_from(before.generators, positions))
+        enumerator.commit(needed_from(before.generators, positions))
         # The only look at the clock for the batch.
-        current = self.splits.find(before, self.horizon_ms(), bounded=bounded, look=may_differ)
-        observed = current.observed
+        self.horizon_ms = self.horizon_now_ms()
+        observed = self.splits.find(before, self.horizon_ms, bounded=bounded, look=may_differ)
         if self.generated is not None:
-            still_held = {s: at for s, at in positions.items() if s not in current.starts}
+            still_held = {s: at for s, at in positions.items() if s not in observed.starts}
             readable = {s for s, extent in observed.extents.items() if extent.available}
             self.generated.see(still_held, readable, before.progress.watermark_ms)
-            self.generated.begin(current.starts, observed.progress.positions, batch)
+            self.generated.begin(observed.starts, observed.progress.positions, batch)
             observed = replace(observed, generated=self.generated.combine)
         if self.bad_records is not None:
             self.bad_records.count(positions)
-            self.bad_records.begin(current.starts)
-        self.index.forget(current.diverged)
-        if (complete := self.completeness()) is not None:
-            observed = replace(observed, complete_ms=complete.until_ms)
-        return replace(current, observed=observed)
+            self.bad_records.begin(observed.starts)
+        self.index.forget(self.splits.diverged)
+        hollow, self._hollow = {s: at for s, at in self._hollow.items() if s not in observed.starts}, {}
+        complete = self.completeness()
+        return replace(observed, hollow=hollow, complete_ms=None if complete is None else complete.until_ms)
 
     def pause(self, start: Json, until_s: float) -> None:
         """Learn that a plan changed nothing, and that the next one may until then change only with an extent."""
@@ -124,7 +123,7 @@ class Observer:
             and self._clocks.are_real
             and clock() < min(splits.due_s, splits.looked_at_s + _LONGEST_PAUSE_S)
         )
-        if is_known and isinstance(self.enumerator, SupportsWaiting) and not self.enumerator.wait(_POLL_INTERVAL_S):
+        if is_known and not self.enumerator.wait(_POLL_INTERVAL_S):
             if clock() < self._paused_until_s:
                 return None
             may_differ = False
@@ -135,7 +134,7 @@ class Observer:
         self._paused_at = None  # a plan that fails looks again
         return may_differ
 
-    def limits(self, budget: Budget, horizon_ms: int) -> Limits:
+    def limits(self, budget: Budget) -> Limits:
         """Return the limits of a batch."""
         watermarks = self._settings.watermarks
         return replace(
@@ -145,7 +144,7 @@ class Observer:
             generated=watermarks.generator is not None,
             budget=budget,
             stops=self.splits.stops,
-            horizon_ms=horizon_ms,
+            horizon_ms=self.horizon_ms,
             holds_future=self._settings.event_times.future == "hold",
             cost=self._cost_within(budget),
         )
@@ -167,47 +166,23 @@ class Observer:
 
     def completeness(self) -> Completeness | None:
         """Return how far the records are complete; None: the watermark does not follow that."""
-        if not self._settings.limits.by_completeness:
-            return None
-        if not isinstance(self.enumerator, SupportsCompleteness):
-            raise ContractError(f"the enumerator of {self._source!r} has no completeness()")
-        return self.enumerator.completeness()
-
-    def offset_after(self, before: Offset, planned: Plan, current: FoundSplits) -> Offset:
-        """Return the offset of a plan, without what the alignment group adds."""
-        progress, settings = planned.progress, self._settings
-        return Offset(
-            self._source,
-            progress,
-            current.starts,
-            self.enumerator.snapshot(),
-            hollow=Hollow(self.index.stretches_before(progress.positions, _LONG_STRETCH), settings.options_digest),
-            generators=None if self.generated is None else self.generated.snapshot(progress.positions),
-            bad_records=self.bad_record_count(before),
-            # The state stays in the checkpoint, even if Spark refuses the query of this run.
-            add_ons={**before.add_ons, **settings.add_ons},
-            quiet=self.splits.quiet(progress.positions, progress.idle),
-            # Rule 8: a clock alone makes no other offset.  But a batch that reads always has another one, even if a
-            # split that holds other records now is read from and to where the batch before did.
-            horizon_ms=current.horizon_ms if planned.ranges else before.horizon_ms,
-        )
+        return self.enumerator.completeness() if self._settings.limits.by_completeness else None
 
     def bad_record_count(self, before: Offset) -> int:
         """Return how many bad records the query has set aside, up to the batch before."""
         return before.bad_records if self.bad_records is None else self.bad_records.total
 
-    def horizon_ms(self) -> int:
+    def horizon_now_ms(self) -> int:
         """Return where the future begins now."""
         return self._settings.event_times.horizon(int(self._clocks.wall() * 1000)).at_ms
 
     def task(self, ranges: Iterable[SplitRange], horizon_ms: int) -> ReadTask:
         """Return the task of some ranges, with the details that their reader needs."""
         wanted = tuple(ranges)
-        details = map(self.enumerator.details, wanted) if isinstance(self.enumerator, SupportsDetails) else ()
-        return ReadTask(wanted, tuple(details), Horizon(horizon_ms))
+        return ReadTask(wanted, tuple(map(self.enumerator.details, wanted)), Horizon(horizon_ms))
 
     def _read(self, feed: ReaderFeed, wanted: SplitRange) -> TimedRows:
-        task = self.task([wanted], self._read_at_ms or self.horizon_ms())
+        task = self.task([wanted], self._read_at_ms or self.horizon_now_ms())
         return feed.read_timed(task, self.enumerator.snapshot())
 
 

@@ -5,31 +5,15 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
 
 from tidegate.alignment.budget import Cost, CostOf, split_rows
-from tidegate.alignment.plan import Plan
+from tidegate.alignment.plan import Plan, SplitState
 from tidegate.alignment.splits import Extents, Positions, SplitId, SplitRange
-from tidegate.alignment.states import SplitState
 from tidegate.enumerators.clocks import Clocks
-from tidegate.enumerators.contract import (
-    Completeness,
-    Json,
-    SplitEnumerator,
-    SupportsMetrics,
-    SupportsOvershoot,
-)
+from tidegate.enumerators.contract import Completeness, Json, SplitEnumerator
 from tidegate.enumerators.planning.observing import Observer
 from tidegate.enumerators.planning.run_log import RunLog
-from tidegate.enumerators.planning.source_progress import (
-    CompletenessProgress,
-    MostBehind,
-    SourceProgress,
-    SplitDetail,
-    duration,
-    utc_time,
-)
-from tidegate.enumerators.planning.splits import FoundSplits
+from tidegate.enumerators.planning.source_progress import SourceProgress
 
 _DETAILED_SPLITS = 100
 _NAMED_SPLITS = 10
@@ -46,7 +30,7 @@ class ProgressReporter:
         self._log, self._clocks = log, clocks
         self._retention = _RetentionEstimate()
         self._lookups = self._peeks = 0
-        self._paused_since: dict[SplitId, datetime] = {}
+        self._paused_since: dict[SplitId, int] = {}
         self._late_rows = 0
         self._diverged: set[SplitId] = set()
         self.progress: Json | None = None
@@ -54,51 +38,54 @@ class ProgressReporter:
     def report(
         self,
         planned: Plan,
-        current: FoundSplits,
+        extents: Extents,
         opened: Observer,
         held_by: str | None,
     ) -> None:
-        """Report a plan, with the split or the member that sets the bound.  Called once per plan."""
+        """Report a plan.  Called once per plan.
+
+        extents: of all splits before it.
+        held_by: the split or the member that sets the bound.
+        """
         enumerator, index, cost = opened.enumerator, opened.index, opened.cost_of_rows
-        ends, positions = current.ends, planned.progress.positions
-        now = utc_time(int(self._clocks.wall() * 1000))
+        ends, positions = planned.ends, planned.progress.positions
+        now_ms = int(self._clocks.wall() * 1000)
         left = {s: (at, end) for s, end in ends.items() if (at := positions.get(s, end)) < end}
         remaining, outstanding = _remaining(left, cost)
-        fetch_lag = None if planned.oldest_ms is None else _since(planned.oldest_ms, now)
-        most_behind = _most_behind(planned, remaining, now)
+        most_behind = _most_behind(planned, remaining, now_ms)
         late_rows = _late_rows(planned, cost)
         self._late_rows += late_rows
         late = {*planned.progress.late, *(s for s, said in planned.splits.items() if said.late)}
-        seconds_left = self._seconds_left(planned, current)
+        seconds_left = self._seconds_left(planned, extents)
         self._log.planned(_in_state(planned, SplitState.REMOVED), late, _soon(seconds_left))
-        self._diverged |= set(current.diverged)
-        progress = SourceProgress(
-            watermark=utc_time(planned.progress.watermark_ms),
-            bound=utc_time(planned.progress.bound_ms),
-            low=utc_time(planned.low_ms),
+        self._diverged |= set(opened.splits.diverged)
+        progress = SourceProgress.of(
+            watermark=planned.progress.watermark_ms,
+            bound=planned.progress.bound_ms,
+            low=planned.low_ms,
             held_by=held_by,
-            group_bound=utc_time(planned.group_bound_ms),
+            group_bound=planned.group_bound_ms,
             splits=_by_state(planned),
             spread=_spread(said.next_ms for said in planned.splits.values()),
             planned_rows=cost(planned.ranges).rows,
             rows_remaining=sum(remaining.values()),
             num_files_outstanding=outstanding.files,
             num_bytes_outstanding=outstanding.bytes,
-            event_time_lag=timedelta() if most_behind is None else most_behind.event_time_lag,
-            oldest_event_time=utc_time(planned.oldest_ms),
-            current_fetch_event_time_lag=fetch_lag,
+            event_time_lag=0 if most_behind is None else most_behind[2],
+            oldest_event_time=planned.oldest_ms,
+            current_fetch_event_time_lag=None if planned.oldest_ms is None else max(0, now_ms - planned.oldest_ms),
             most_behind=most_behind,
             late_rows=late_rows,
             late_rows_total=self._late_rows,
             late_splits=_first(late),
-            paused=self._paused(planned, now),
+            paused=self._paused(planned, now_ms),
             lookups=index.lookups - self._lookups,
             peeks=index.peeks - self._peeks,
             inexact_splits=len([1 for said in planned.splits.values() if not said.exact]),
             overshoot=_overshoot(enumerator, planned),
-            metrics=dict(sorted(enumerator.metrics().items())) if isinstance(enumerator, SupportsMetrics) else {},
-            time_to_deletion={s: duration(left_s * 1000) for s, left_s in [*seconds_left.items()][:_NAMED_SPLITS]},
-            unavailable_splits=_first(s for s, extent in current.observed.extents.items() if not extent.available),
+            metrics=dict(sorted(enumerator.metrics().items())),
+            time_to_deletion={s: left_s * 1000 for s, left_s in [*seconds_left.items()][:_NAMED_SPLITS]},
+            unavailable_splits=_first(s for s, extent in extents.items() if not extent.available),
             diverged_splits=_first(self._diverged),
             bad_records_total=None if opened.bad_records is None else opened.bad_records.total,
             generated=None if opened.generated is None else opened.generated.progress(),
@@ -108,16 +95,16 @@ class ProgressReporter:
         self._lookups, self._peeks = index.lookups, index.peeks
         self.progress = {**enumerator.own_progress(positions, ends), **progress.to_json()}
 
-    def _seconds_left(self, planned: Plan, current: FoundSplits) -> dict[SplitId, int]:
+    def _seconds_left(self, planned: Plan, extents: Extents) -> dict[SplitId, int]:
         """Return the whole seconds until unread records are deleted, the soonest first."""
-        available = {s: extent for s, extent in current.observed.extents.items() if extent.available}
+        available = {s: extent for s, extent in extents.items() if extent.available}
         left = self._retention.seconds_left(self._clocks.monotonic(), planned.progress.positions, available)
         return {s: round(left_s) for s, left_s in sorted(left.items(), key=lambda item: item[1])}
 
-    def _paused(self, planned: Plan, now: datetime) -> dict[SplitId, datetime]:
+    def _paused(self, planned: Plan, now_ms: int) -> dict[SplitId, int]:
         """Return since when splits are paused, the longest first."""
         paused = _in_state(planned, SplitState.PAUSED)
-        self._paused_since = {s: self._paused_since.get(s, now) for s in paused}
+        self._paused_since = {s: self._paused_since.get(s, now_ms) for s in paused}
         return dict(sorted(self._paused_since.items(), key=lambda item: item[::-1])[:_NAMED_SPLITS])
 
 
@@ -150,14 +137,8 @@ class _RetentionEstimate:
         return left
 
 
-def _shown(complete: Completeness | None) -> CompletenessProgress | None:
-    if complete is None:
-        return None
-    return CompletenessProgress(until=utc_time(complete.until_ms), held_from=utc_time(complete.next_ms))
-
-
-def _since(time_ms: int, now: datetime) -> timedelta:
-    return max(timedelta(), now - utc_time(time_ms))
+def _shown(complete: Completeness | None) -> Json | None:
+    return None if complete is None else {"until": complete.until_ms, "held_from": complete.next_ms}
 
 
 def _first(splits: Iterable[SplitId]) -> tuple[SplitId, ...]:
@@ -176,19 +157,16 @@ def _by_state(planned: Plan) -> dict[str, int]:
     return dict(sorted(Counter(said.state.value for said in planned.splits.values()).items()))
 
 
-def _most_behind(planned: Plan, remaining: Mapping[SplitId, int], now: datetime) -> MostBehind | None:
+def _most_behind(planned: Plan, remaining: Mapping[SplitId, int], now_ms: int) -> tuple[SplitId, int, int] | None:
     unread = {s: planned.splits[s].next_ms for s in remaining}
     at_ms, split = min(((at_ms, s) for s, at_ms in unread.items() if at_ms is not None), default=(0, None))
-    return None if split is None else MostBehind(split, remaining[split], _since(at_ms, now))
+    return None if split is None else (split, remaining[split], max(0, now_ms - at_ms))
 
 
-def _details(planned: Plan, remaining: Mapping[SplitId, int]) -> dict[SplitId, SplitDetail]:
+def _details(planned: Plan, remaining: Mapping[SplitId, int]) -> dict[SplitId, tuple[str, int | None, int]]:
     if len(planned.splits) > _DETAILED_SPLITS:
         return {}
-    return {
-        s: SplitDetail(said.state.value, utc_time(said.next_ms), remaining.get(s, 0))
-        for s, said in sorted(planned.splits.items())
-    }
+    return {s: (said.state.value, said.next_ms, remaining.get(s, 0)) for s, said in sorted(planned.splits.items())}
 
 
 def _late_rows(planned: Plan, cost: CostOf) -> int:
@@ -209,16 +187,14 @@ def _remaining(left: Mapping[SplitId, tuple[int, int]], cost: CostOf) -> tuple[d
     return {s: cost({s: split_range}).rows for s, split_range in ranges.items()}, cost(ranges)
 
 
-def _spread(next_times_ms: Iterable[int | None]) -> tuple[datetime, datetime, datetime] | None:
+def _spread(next_times_ms: Iterable[int | None]) -> tuple[int, int, int] | None:
     """Return the next event times of the slowest split, the median and the fastest."""
     times = sorted(at_ms for at_ms in next_times_ms if at_ms is not None)
     if not times:
         return None
-    return utc_time(times[0]), utc_time(times[(len(times) - 1) // 2]), utc_time(times[-1])
+    return times[0], times[(len(times) - 1) // 2], times[-1]
 
 
-def _overshoot(enumerator: SplitEnumerator, planned: Plan) -> timedelta:
+def _overshoot(enumerator: SplitEnumerator, planned: Plan) -> int:
     bound_ms = planned.progress.bound_ms
-    if not isinstance(enumerator, SupportsOvershoot) or bound_ms is None:
-        return timedelta()
-    return duration(enumerator.overshoot_ms(planned.ranges, bound_ms))
+    return 0 if bound_ms is None else enumerator.overshoot_ms(planned.ranges, bound_ms)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 
-from tidegate.alignment.plan import Plan
+from tidegate.alignment.plan import Plan, SplitState
 from tidegate.alignment.splits import SplitId
-from tidegate.alignment.states import SplitState
 from tidegate.enumerators.contract import Divergence
 
 _LOG = logging.getLogger("tidegate.planner")

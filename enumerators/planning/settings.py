@@ -19,6 +19,7 @@ class CoordinatorSettings:
     limits: those limits of a batch that the source decides; the strategy and each batch decide the others.
     event_times: the policy that says where the future begins, and whether records wait there.
     counts_bad_records: readers set bad records aside, and report how many.
+    spark_follows_watermark: Spark's watermark follows the source's.
     options_digest: changes with any option: records that were left out may count now.
     add_ons: by add-on, its description of the state that Spark keeps of the rows; offsets hold it.
     """
@@ -30,5 +31,6 @@ class CoordinatorSettings:
     discovery_interval_s: float = 30.0
     max_trigger_delay_s: float = 900.0
     counts_bad_records: bool = False
+    spark_follows_watermark: bool = False
     options_digest: str = ""
     add_ons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -223,6 +223,11 @@ class SourceProgress(_Record):
         return self._until_commit(self.watermark)
 
     @classmethod
+    def of(cls, **fields: Any) -> SourceProgress:
+        """Return the progress with these fields, whose times and durations are in ms."""
+        return cls.model_validate(fields)
+
+    @classmethod
     def from_json(cls, data: Mapping[str, Any], committed: datetime | None = None) -> SourceProgress:
         """Read the JSON; unknown keys, such as a connector's own entries, are left out."""
         return cls.model_validate({**data, "committed": committed})

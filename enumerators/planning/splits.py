@@ -6,49 +6,27 @@ This is soft state: the offset holds the parts that a restart needs.  Rules are 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 
-from tidegate.alignment.index import SupportsPeek, TimeIndex
+from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Observed
 from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
+from tidegate.alignment.standing import ends_of
 from tidegate.enumerators.clocks import Clocks
-from tidegate.enumerators.contract import SplitEnumerator, SupportsAvailability, SupportsValidation
+from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.planning.offset import Offset, Quiet
 from tidegate.enumerators.planning.run_log import RunLog
 from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import DataLossError
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSplits:
-    """The splits of a plan.
+class Splits:
+    """Asks an enumerator for its splits, and remembers the answers in this run.
 
-    observed: the splits as the plan knows them: with the starts of new ones among the positions, without those that are
-        gone for good, in a bounded run up to their targets, and idle in it only if they were before it began.
-    starts: the starts of splits that are new, or hold other records than before.
-    ends: the ends of the extents, or the configured ends if these come first.
-    diverged: the splits that hold other records than before.
-    horizon_ms: where the future begins, by the one look at the clock for the batch.
+    stops: the configured ends.
     has_new_timers: in a bounded run, a split stands at its end, and the next run does not know since when.
     """
-
-    observed: Observed
-    starts: Positions
-    ends: Positions
-    diverged: Collection[SplitId]
-    has_forgotten: bool
-    has_new_timers: bool
-    horizon_ms: int
-
-    @property
-    def readable(self) -> int:
-        """The number of unread positions."""
-        return sum(max(0, end - self.observed.progress.positions[s]) for s, end in self.ends.items())
-
-
-class Splits:
-    """Asks an enumerator for its splits, and remembers the answers in this run."""
 
     def __init__(self, enumerator: SplitEnumerator, settings: CoordinatorSettings, log: RunLog, clocks: Clocks) -> None:
         self._enumerator, self._log, self._clock = enumerator, log, clocks.monotonic
@@ -62,10 +40,14 @@ class Splits:
         self._diverged: dict[SplitId, int] = {}  # their next positions, until an offset holds them
         self._known_removed: Collection[SplitId] = ()
         self.stops: dict[SplitId, int | None] = {}
+        self.has_new_timers = False
         self._targets: dict[SplitId, int] | None = None
 
-    def find(self, before: Offset, horizon_ms: int, *, bounded: bool, look: bool = True) -> FoundSplits:
-        """Return the splits that exist now.  Called before every plan.
+    def find(self, before: Offset, horizon_ms: int, *, bounded: bool, look: bool = True) -> Observed:
+        """Return the splits that exist now, as a plan knows them.  Called before every plan.
+
+        The starts of new splits are among their positions, and splits that are gone for good are not.  In a bounded run
+        they end at its targets, and are idle only if they were before it began.
 
         horizon_ms: where the future begins.
         bounded: the run ends at the extents of its first call (rule 4).
@@ -102,15 +84,13 @@ class Splits:
         # A split at the target of a bounded run is not idle if its extent has more to read.
         idle = self._timers.observe(positions, available, progress.idle - starts.keys())
         quiet = self.quiet(positions, idle).since_ms.keys()
-        return FoundSplits(
-            Observed(replace(progress, positions=positions), extents, idle, () if first else [*new, *self._diverged]),
-            starts,
-            self._ends(extents),
-            diverged=frozenset(self._diverged),
-            has_forgotten=progress.positions.keys() > remembered.keys(),
-            has_new_timers=self._timers.must_store(quiet) or quiet > before.quiet.since_ms.keys() & quiet,
-            horizon_ms=horizon_ms,
-        )
+        self.has_new_timers = self._timers.must_store(quiet) or quiet > before.quiet.since_ms.keys() & quiet
+        return Observed(replace(progress, positions=positions), extents, idle, starts)
+
+    @property
+    def diverged(self) -> Collection[SplitId]:
+        """The splits that hold other records than the last offset says."""
+        return self._diverged.keys()
 
     @property
     def due_s(self) -> float:
@@ -137,7 +117,7 @@ class Splits:
         """Return the ranges of a batch query: every split from its start to its stop or its present end."""
         self._refresh(all_needed=True)
         starts = self._starts(self._splits, first=True)
-        ends = self._ends(self._extents)
+        ends = ends_of(self._extents, self.stops)
         return [SplitRange(s, starts[s], ends[s]) for s in self._splits if s in ends and starts[s] < ends[s]]
 
     def _refresh(self, *, all_needed: bool) -> None:
@@ -148,17 +128,13 @@ class Splits:
             self.stops |= self._enumerator.stops([s for s in splits if s not in self.stops])
             # Not before its end is known, because a partition may have no leader now.
             self._splits, self._discovered_at_s = splits, now_s
-        if isinstance(self._enumerator, SupportsAvailability) and not all_needed:
-            self._extents, self._away = self._enumerator.available_extents(self._splits)
-        else:
-            self._extents, self._away = self._enumerator.extents(self._splits), {}
+        available = None if all_needed else self._enumerator.available_extents(self._splits)
+        self._extents, self._away = available or (self._enumerator.extents(self._splits), {})
         self._log.unavailable(self._away)
         self.looked_at_s = now_s
 
     def _newest_ms(self, positions: Positions, extents: Extents, horizon_ms: int) -> int | None:
         """Return the greatest event time in all splits; None: it is not known."""
-        if not isinstance(self._enumerator, SupportsPeek):
-            return None
         # An index of its own: that of the plans remembers what had been read at a time.
         index = TimeIndex(self._enumerator)
         index.begin_plan(positions, extents, horizon_ms)
@@ -199,8 +175,7 @@ class Splits:
 
     def _find_divergences(self, positions: Positions) -> None:
         """Learn which splits hold other records now (rule 7)."""
-        enumerator = self._enumerator
-        diverged = enumerator.validate(positions) if isinstance(enumerator, SupportsValidation) and positions else {}
+        diverged = self._enumerator.validate(positions) if positions else {}
         if diverged and self._fail_on_data_loss:
             split = min(diverged)
             raise DataLossError(
@@ -219,11 +194,6 @@ class Splits:
         # Rule 4: the next run reads a split that got its first extent after this run's start.
         target = max(self._targets.get(split, extent.begin), extent.begin, position)
         return extent if extent.end <= target else replace(extent, end=target, more=True, complete=False)
-
-    def _ends(self, extents: Extents) -> dict[SplitId, int]:
-        return {
-            s: extent.end if (stop := self.stops[s]) is None else min(extent.end, stop) for s, extent in extents.items()
-        }
 
 
 class _IdleTimers:

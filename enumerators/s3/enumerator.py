@@ -14,8 +14,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from tidegate.alignment.budget import Cost
-from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
+from tidegate.alignment.splits import Extent, Head, Horizon, Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import Completeness, Json, SplitEnumerator
 from tidegate.enumerators.s3.cleaning import SourceCleaning
 from tidegate.enumerators.s3.discovery.complete_folders import CompleteFolders

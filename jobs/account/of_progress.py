@@ -26,8 +26,7 @@ from tidegate.jobs.account.account import (
 )
 from tidegate.jobs.figures import count
 from tidegate.sources.kafka.source import KafkaSource
-from tidegate.sources.progress.plan import PlanFacts
-from tidegate.sources.progress.query import QueryProgress, SourceBatch, check_query
+from tidegate.sources.progress.query import PlanFacts, QueryProgress, SourceBatch, check_query
 from tidegate.sources.tasks import shown_watermark_ms
 from tidegate.spark_private import checkpoint_of, plan_steps
 

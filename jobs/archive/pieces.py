@@ -11,8 +11,7 @@ from typing import NamedTuple, cast
 
 import pyarrow as pa
 
-from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.splits import Extent, SplitId, SplitRange
+from tidegate.alignment.splits import Extent, Horizon, SplitId, SplitRange
 from tidegate.enumerators.archive.listing import ParquetArchive, archived_folder, folder_of
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
 from tidegate.enumerators.kafka.topics import topic_id_text

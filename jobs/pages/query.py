@@ -16,7 +16,9 @@ from tidegate.jobs.files import writable
 from tidegate.jobs.pages.chart import chart, columns
 from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table, table_row
 from tidegate.jobs.pages.trace import SourceRun, Trace, source_runs, trace, with_axis
-from tidegate.sources.progress.query import LATE_DROPPED, QueryProgress, check_query
+from tidegate.sources.add_on import LATE_DROPPED
+from tidegate.sources.progress.query import QueryProgress, check_query
+from tidegate.windows.spark.results import kept_windows
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -95,7 +97,7 @@ def query_page(progresses: Sequence[QueryProgress], *, ended: bool) -> str | Non
 
 def _windows(progresses: Sequence[QueryProgress]) -> str:
     """Return sentences on what windows keep, and on the rows that they dropped as late, if there are any."""
-    kept = {bucket: windows for batch in progresses for bucket, windows in batch.windows.items()}
+    kept = {bucket: windows for batch in progresses for bucket, windows in kept_windows(batch.observed).items()}
     state = ""
     if kept:
         number = sum(windows.number for windows in kept.values())

@@ -20,11 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate.alignment.budget import Budget, Cost, CostOf, split_rows
-from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.index import SupportsPeek, TimeIndex
+from tidegate.alignment.index import Peeking, TimeIndex
 from tidegate.alignment.plan import Limits, Observed, Progress
 from tidegate.alignment.planner import plan
-from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId
+from tidegate.alignment.splits import Extent, Extents, Head, Horizon, Positions, SplitId
 from tidegate.jobs.preview.seen import History
 
 
@@ -148,7 +147,7 @@ _LEAST_SPLITS = 10  # a plan of fewer takes as long
 
 
 def aligned(
-    source: SupportsPeek,
+    source: Peeking,
     extents: Extents,
     max_drift_ms: int,
     budget: Budget,
@@ -174,7 +173,7 @@ def aligned_histories(histories: Mapping[SplitId, History], max_drift_ms: int, b
     return aligned(_Index(histories), extents, max_drift_ms, budget, out_of_orderness_ms=disorder_ms)
 
 
-class _Index:
+class _Index(Peeking):
     """Answers the planner by histories."""
 
     def __init__(self, histories: Mapping[SplitId, History]) -> None:

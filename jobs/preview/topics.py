@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.alignment.budget import Budget
-from tidegate.alignment.generators.contract import NO_EVENT_TIME
+from tidegate.alignment.generators import NO_EVENT_TIME
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.splits import Extent, Head, SplitId, SplitRange
 from tidegate.enumerators.kafka.enumerator import KafkaTimestampEnumerator

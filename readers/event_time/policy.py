@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.alignment.horizon import Horizon
+from tidegate.alignment.splits import Horizon
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.arrays import are_null, int64_values
 from tidegate.readers.event_time.units import LARGEST_MS

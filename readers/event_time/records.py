@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.alignment.generators.contract import NO_EVENT_TIME, GeneratorSupplier, WatermarkGenerator, WatermarkOutput
-from tidegate.alignment.horizon import Horizon
+from tidegate.alignment.generators import NO_EVENT_TIME, GeneratorSupplier, WatermarkGenerator, WatermarkOutput
+from tidegate.alignment.splits import Horizon
 from tidegate.errors import ContractError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.arrays import integers

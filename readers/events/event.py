@@ -21,8 +21,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from tidegate.alignment.generators.contract import GeneratorSupplier
-from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark, new_generator
+from tidegate.alignment.generators import GeneratorRun, GeneratorSupplier, SplitWatermark, new_generator
 from tidegate.errors import ContractError
 from tidegate.readers.contract import ReadTask, SplitReader, SupportsEventTimes
 

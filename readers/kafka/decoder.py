@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.alignment.horizon import NEVER_MS, Horizon
-from tidegate.alignment.splits import Head
+from tidegate.alignment.splits import NEVER_MS, Head, Horizon
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.arrays import integers, repeated, repeated_text
 from tidegate.readers.event_time.units import LARGEST_MS

@@ -19,8 +19,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.splits import Head
+from tidegate.alignment.splits import Head, Horizon
 from tidegate.errors import PositionGoneError, TransientError
 from tidegate.kafka_private import decode_varint
 from tidegate.readers.event_time.units import LARGEST_MS

@@ -16,8 +16,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.splits import SplitRange
+from tidegate.alignment.splits import Horizon, SplitRange
 from tidegate.errors import (
     CorruptDataError,
     DataLossError,

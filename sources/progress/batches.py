@@ -25,8 +25,7 @@ from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.pace import BATCHES, batch_note
 from tidegate.errors import ConnectorError
 from tidegate.sources.progress.listener import ProgressListener, add_listener, await_events
-from tidegate.sources.progress.plan import PlanFacts
-from tidegate.sources.progress.query import QueryProgress, dropped_rows, json_object, late_dropped
+from tidegate.sources.progress.query import PlanFacts, QueryProgress, dropped_rows, json_object, late_dropped
 from tidegate.spark_private import plan_steps
 
 if TYPE_CHECKING:

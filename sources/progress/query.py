@@ -1,10 +1,15 @@
-"""Spark's progress of a query, typed, with the progress of tidegate's sources in it."""
+"""Spark's progress of a query, typed, with the progress of tidegate's sources in it, and what its plan proves.
+
+Only steps of a plan that are known prove anything: each of them reads its rows once, and passes a row on at most once.
+Any other step, such as a join, may read rows twice or not to their end, or multiply them.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,19 +19,74 @@ from tidegate.enumerators.notes.bad_records import bad_records_noted, offset_dig
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.source_progress import SourceProgress, parse_utc, utc_time
 from tidegate.errors import OptionError
-from tidegate.sources.progress.plan import PlanFacts
+from tidegate.sources.add_on import LATE_DROPPED, PASSING_STEPS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryListener as Listener
     from pyspark.sql.streaming.query import StreamingQuery
 
+_SOURCE = re.compile(r"~?Streaming\w+Relation\b")
+_PASSES_ON = re.compile(
+    r"""~?(?:
+    (?:Project|Filter|Union|SubqueryAlias|View|EventTimeWatermark|CollectMetrics|Streaming\w+Relation)\b
+    |(?:Aggregate|Distinct|Deduplicate|DeduplicateWithinWatermark)\b
+    |Repartition\b|RepartitionByExpression\b(?!.*\ (?:ASC|DESC)\ NULLS\ )  # to cut ranges, Spark reads a sample first
+    # Sinks of Spark.  The function of foreachBatch may read twice, and a table may want ranges.
+    |WriteToMicroBatchDataSource\ (?:MemorySink|noop-table|console|ForeachSink|KafkaTable)(?![.\w-])
+    |WriteToMicroBatchDataSourceV1\ FileSink\[
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_MULTIPLIES = re.compile(r"~?(?:Generate|Expand|TransformWithState\w*)\b")
+_AGGREGATE = re.compile(r"~?Aggregate\b")
+_COUNTS_LATE = re.compile(rf"~?CollectMetrics .* AS {LATE_DROPPED}#", re.DOTALL)
+_COUNT_OF_ALL = re.compile(r"\bcount\(1\)(?! FILTER|#)")
+
+
+class PlanFacts(NamedTuple):
+    """What the plan of a run proves.  The plan itself may hold secrets, such as keys.
+
+    reads_once: each row of a batch is read once.
+    counts_late: what add-ons drop as late are rows of the sources.
+    counts_open: what Spark's aggregation counts are rows of the sources.
+    counts_all: it leaves out none.
+    """
+
+    reads_once: bool
+    counts_late: bool
+    counts_open: bool
+    counts_all: bool
+
+    @classmethod
+    def of(cls, steps: Sequence[str], sources: int) -> PlanFacts:
+        """Return the facts of a plan.
+
+        steps: the steps as Spark shows them, each before those that it reads from.
+        sources: how many different sources the query has.
+        """
+        late, open_ = (
+            next((at for at, step in enumerate(steps) if counting.match(step)), len(steps))
+            for counting in (_COUNTS_LATE, _AGGREGATE)
+        )
+        return cls(
+            _pass_on([step for step in steps if not _MULTIPLIES.match(step)], sources),
+            _pass_on(steps[late:], sources),
+            _pass_on(steps[open_:], sources),
+            all(_COUNT_OF_ALL.search(step) for step in steps if _AGGREGATE.match(step)),
+        )
+
+
+def _pass_on(steps: Sequence[str], sources: int) -> bool:
+    """Return whether each row of each source is read once and passed on at most once; so no source is used twice."""
+    passing = [_PASSES_ON, *PASSING_STEPS]
+    return (
+        all(any(known.match(step) for known in passing) for step in steps)
+        and sum(1 for step in steps if _SOURCE.match(step)) == sources
+    )
+
 
 _LOG = logging.getLogger("tidegate.progress")
-LATE_DROPPED = "numLateRecordsDropped"
-"""Flink's name of the metric that counts the rows that windows drop as late."""
-WINDOWS = "windows"
-"""The metric with what windows of the operator keep in the buckets of a batch: ``bucket``, ``windows`` and ``due``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +132,6 @@ class SourceBatch:
         return replace(self, bad_after=bad_records_noted(self.progress.planner).get(offset_digest(self.stored)))
 
 
-class KeptWindows(NamedTuple):
-    """What windows of tidegate's operator keep in one bucket.
-
-    number: how many windows are open.
-    due: when the first of them is due in ms; None: it waits for rows.
-    """
-
-    number: int
-    due: int | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryProgress:
     """One entry of Spark's progress: a batch of a query.
@@ -97,9 +146,8 @@ class QueryProgress:
     state_rows: how many rows all stateful operators keep after the batch.
     state_bytes: how many bytes they take, in memory and in RocksDB's files.
     dropped_rows: how many rows were dropped behind the watermark, as stateful operators count them.
-    late_dropped: how many rows windows of tidegate dropped as late in this batch (Flink: numLateRecordsDropped).
-    windows: what windows of tidegate's operator keep after the batch, by operator and bucket; only buckets that the
-        batch called.
+    late_dropped: how many rows add-ons dropped as late in this batch (Flink: numLateRecordsDropped).
+    observed: the metrics of each observation by its name (Spark: ``DataFrame.observe``).
     operators: how many stateful operators the query has.
     sink: Spark's description of the sink.
     sources: the query's sources, in Spark's order.
@@ -120,7 +168,7 @@ class QueryProgress:
     state_bytes: int
     dropped_rows: int
     late_dropped: int
-    windows: Mapping[tuple[str, int], KeptWindows]
+    observed: Mapping[str, Json]
     operators: int
     sink: str
     sources: tuple[SourceBatch, ...]
@@ -135,7 +183,7 @@ class QueryProgress:
     @classmethod
     def of(cls, entry: Json) -> QueryProgress:
         """Read a StreamingQueryProgress from its JSON object."""
-        operators, observed = entry["stateOperators"], entry.get("observedMetrics", {})
+        operators = entry["stateOperators"]
         began, seconds = parse_utc(entry["timestamp"]), entry["batchDuration"] / 1000
         committed = began + timedelta(seconds=seconds)
         return cls(
@@ -156,12 +204,7 @@ class QueryProgress:
             ),
             dropped_rows=dropped_rows(entry),
             late_dropped=late_dropped(entry),
-            windows={
-                (name, kept["bucket"]): KeptWindows(kept["windows"], kept.get("due"))
-                for name, metrics in observed.items()
-                if LATE_DROPPED in metrics
-                for kept in metrics.get(WINDOWS, ())
-            },
+            observed=entry.get("observedMetrics", {}),
             operators=len(operators),
             sink=entry.get("sink", {}).get("description", ""),
             sources=tuple(SourceBatch.from_json(source, committed) for source in entry["sources"]),
@@ -188,7 +231,7 @@ def dropped_rows(entry: Json) -> int:
 
 
 def late_dropped(entry: Json) -> int:
-    """Return how many rows windows of tidegate dropped as late, by the JSON of a progress."""
+    """Return how many rows add-ons dropped as late, by the JSON of a progress."""
     return sum(metrics.get(LATE_DROPPED, 0) for metrics in entry.get("observedMetrics", {}).values())
 
 

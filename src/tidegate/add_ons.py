@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from tidegate.enumerators.clocks import Clocks
     from tidegate.enumerators.planning.coordinator import SourceCoordinator
     from tidegate.enumerators.planning.offset import INITIAL_OFFSET, check_same_state
-    from tidegate.sources.add_on import AddOn
+    from tidegate.sources.add_on import LATE_DROPPED, PASSING_STEPS, AddOn
     from tidegate.sources.bridge import Driver, check_has_watermarks, coordinator_of, schema_of, source_of
     from tidegate.sources.columns import follow_add_on_watermark, later
     from tidegate.sources.options import option_names
-    from tidegate.sources.progress.query import LATE_DROPPED, WINDOWS
     from tidegate.sources.sentences import in_one_sentence, sentence_of
     from tidegate.sources.session import session_conf
     from tidegate.sources.tasks import ADD_ON_WATERMARK, END_OF_TIME_MS, SOURCE_WATERMARK
@@ -30,10 +29,10 @@ _HOMES = {
     "ADD_ON_WATERMARK": "tidegate.sources.tasks",
     "END_OF_TIME_MS": "tidegate.sources.tasks",
     "INITIAL_OFFSET": "tidegate.enumerators.planning.offset",
-    "LATE_DROPPED": "tidegate.sources.progress.query",
+    "LATE_DROPPED": "tidegate.sources.add_on",
+    "PASSING_STEPS": "tidegate.sources.add_on",
     "SOURCE_WATERMARK": "tidegate.sources.tasks",
     "UNLIMITED": "tidegate.alignment.budget",
-    "WINDOWS": "tidegate.sources.progress.query",
     "AddOn": "tidegate.sources.add_on",
     "Budget": "tidegate.alignment.budget",
     "Clocks": "tidegate.enumerators.clocks",
@@ -60,9 +59,9 @@ __all__ = [
     "END_OF_TIME_MS",
     "INITIAL_OFFSET",
     "LATE_DROPPED",
+    "PASSING_STEPS",
     "SOURCE_WATERMARK",
     "UNLIMITED",
-    "WINDOWS",
     "AddOn",
     "Budget",
     "Clocks",

@@ -7,23 +7,12 @@ executors.  ``tidegate.conformance`` proves that it keeps their contracts.
 from __future__ import annotations
 
 from tidegate.alignment.budget import Cost
-from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.index import SupportsHold, SupportsPeek, SupportsTimeIndex
-from tidegate.alignment.splits import Extent, Head, Positions, SplitId, SplitRange
+from tidegate.alignment.index import SupportsTimeIndex
+from tidegate.alignment.splits import Extent, Head, Horizon, Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import (
-    Completeness,
-    Divergence,
     Json,
     SplitEnumerator,
-    SupportsAvailability,
-    SupportsCommit,
-    SupportsCompleteness,
     SupportsCost,
-    SupportsDetails,
-    SupportsMetrics,
-    SupportsOvershoot,
-    SupportsValidation,
-    SupportsWaiting,
 )
 from tidegate.enumerators.probing import ReaderPeek
 from tidegate.errors import (
@@ -53,14 +42,12 @@ from tidegate.sources.source import Source
 __all__ = [
     "NO_TIME",
     "CheckpointError",
-    "Completeness",
     "ConnectorError",
     "CorruptDataError",
     "Cost",
     "DataLossError",
     "Deadline",
     "DeadlineError",
-    "Divergence",
     "Duration",
     "EventTimePolicy",
     "Extent",
@@ -78,20 +65,10 @@ __all__ = [
     "SplitId",
     "SplitRange",
     "SplitReader",
-    "SupportsAvailability",
     "SupportsBadRecords",
-    "SupportsCommit",
-    "SupportsCompleteness",
     "SupportsCost",
-    "SupportsDetails",
     "SupportsEventTimes",
-    "SupportsHold",
-    "SupportsMetrics",
-    "SupportsOvershoot",
-    "SupportsPeek",
     "SupportsTimeIndex",
-    "SupportsValidation",
-    "SupportsWaiting",
     "TimedBatch",
     "TimedRows",
     "TransientError",

@@ -7,9 +7,10 @@ WatermarkStrategy.for_generator(punctuated_by("header:complete-up-to"))
 
 from __future__ import annotations
 
-from tidegate.alignment.generators.bounded import AscendingTimestampsWatermarks, BoundedOutOfOrdernessWatermarks
-from tidegate.alignment.generators.contract import (
+from tidegate.alignment.generators import (
     NO_EVENT_TIME,
+    AscendingTimestampsWatermarks,
+    BoundedOutOfOrdernessWatermarks,
     GeneratorSupplier,
     RowWatermarkGenerator,
     WatermarkGenerator,

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from tidegate.alignment.bound import GroupBound
-from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.group import GroupBound
+from tidegate.alignment.index import Peeking, TimeIndex
 from tidegate.alignment.plan import Observed, Progress
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent, Head
@@ -51,7 +51,7 @@ def log(*times_ms, start=0, readable=True):
     return made
 
 
-class PeekOnly:
+class PeekOnly(Peeking):
     """A source without an index."""
 
     def __init__(self, logs):

@@ -7,11 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.alignment.model import Entry, KafkaLike, Log, PeekOnly, World, log
-from tidegate.alignment.bisection import Bisection
 from tidegate.alignment.budget import Budget
-from tidegate.alignment.cuts import Cutter, Span
-from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.known_heads import KnownHeads
+from tidegate.alignment.cuts import Bisection, Cutter, Span
+from tidegate.alignment.index import KnownHeads, TimeIndex
 from tidegate.alignment.plan import Limits
 from tidegate.alignment.splits import Extent, Head
 from tidegate.errors import ContractError

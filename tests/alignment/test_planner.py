@@ -6,14 +6,13 @@ from itertools import accumulate
 import pytest
 
 from tests.alignment.model import Entry, KafkaLike, Log, PeekOnly, World, log, states
-from tidegate.alignment.bound import Member, group_bound
 from tidegate.alignment.budget import Budget, Cost
+from tidegate.alignment.group import Member, group_bound
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.plan import Limits, Observed, Progress
+from tidegate.alignment.plan import Limits, Observed, Progress, SplitState
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent
 from tidegate.alignment.standing import find_standing
-from tidegate.alignment.states import SplitState
 from tidegate.errors import DataLossError, OptionError
 
 WALL_CLOCK_MS = 10**9

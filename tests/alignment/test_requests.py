@@ -8,7 +8,7 @@ from statistics import mean
 import pytest
 
 from tidegate.alignment.budget import Budget
-from tidegate.alignment.index import TimeIndex
+from tidegate.alignment.index import Peeking, TimeIndex
 from tidegate.alignment.plan import Limits, Observed, Progress
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent, Head
@@ -17,7 +17,7 @@ HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
 
-class SortedLogs:
+class SortedLogs(Peeking):
     """Splits in memory: for each, the event times of its records in order; positions count from 0."""
 
     def __init__(self, times):

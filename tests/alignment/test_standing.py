@@ -5,14 +5,13 @@ from dataclasses import replace
 import pytest
 
 from tests.alignment.model import KafkaLike, Log, log
-from tidegate.alignment.bound import GroupBound
 from tidegate.alignment.budget import Budget
+from tidegate.alignment.group import GroupBound
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.plan import Limits, Observed, Progress
+from tidegate.alignment.plan import Limits, Observed, Progress, SplitState
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import Extent
 from tidegate.alignment.standing import Standing, find_lows, find_standing
-from tidegate.alignment.states import SplitState
 from tidegate.errors import DataLossError
 
 DRIFT_10 = Limits(max_drift_ms=10)

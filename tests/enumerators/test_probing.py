@@ -24,21 +24,12 @@ class LogReader(SplitReader):
 
 
 # The page on writing a connector shows this class.
-class LogEnumerator(SplitEnumerator):
+class LogEnumerator(ReaderPeek, SplitEnumerator):
     def __init__(self, source) -> None:
+        super().__init__(LogReader(source), self.heads_in, self.extents)
         self._folder = source
-        self._peek = ReaderPeek(LogReader(source), self._heads, self.extents)
 
-    def peek(self, positions, horizon):
-        return self._peek.peek(positions, horizon)
-
-    def held(self, ranges, horizon):
-        return self._peek.held(ranges, horizon)
-
-    def latest(self, ends, horizon):
-        return self._peek.latest(ends, horizon)
-
-    def _heads(self, batch: pa.RecordBatch, horizon: Horizon) -> Iterator[Head]:
+    def heads_in(self, batch: pa.RecordBatch, horizon: Horizon) -> Iterator[Head]:
         for position, at in zip(batch["position"].to_pylist(), batch["at"].to_pylist(), strict=True):
             if at is not None:
                 yield Head(position, at)

@@ -10,8 +10,7 @@ import pyarrow as pa
 from pydantic import PrivateAttr
 
 from tests.lives.world import Options, Present, Record
-from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.splits import Extent, Head
+from tidegate.alignment.splits import Extent, Head, Horizon
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.contract import Divergence, SplitEnumerator
 from tidegate.errors import PositionGoneError, UnavailableError

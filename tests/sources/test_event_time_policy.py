@@ -8,8 +8,7 @@ from harness import OutboxHarness
 from tests.conformance.memory.reference import MemorySource
 from tests.support.kafka.lab import batch
 from tidegate import KafkaSource, S3Source
-from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.splits import SplitRange
+from tidegate.alignment.splits import Horizon, SplitRange
 from tidegate.conformance import Row
 from tidegate.errors import CorruptDataError
 from tidegate.readers.contract import ReadTask

@@ -5,8 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
-from tidegate.sources.progress.plan import PlanFacts
-from tidegate.sources.progress.query import QueryProgress
+from tidegate.sources.progress.query import PlanFacts, QueryProgress
 
 PROVEN = PlanFacts(reads_once=True, counts_late=True, counts_open=True, counts_all=True)
 NOON = 1_700_049_600_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
@@ -10,9 +11,14 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from tidegate.add_ons import LATE_DROPPED, WINDOWS
+from tidegate.add_ons import LATE_DROPPED, PASSING_STEPS
 from tidegate.errors import FunctionError, did_you_mean
 from tidegate.windows import Window
+
+_WINDOWS = "windows"
+PASSING_STEPS.append(
+    re.compile(r"~?(?:MapInArrow pack\(__hash#|TransformWithState\w* \w+\(__bucket#|LocalRelation <empty>)")
+)
 
 
 class Given(NamedTuple):
@@ -103,6 +109,30 @@ def observed(rows: DataFrame, dropped: Column, call: Column | None = None) -> Da
     metrics = [f.coalesce(f.sum(dropped), f.lit(0)).alias(LATE_DROPPED)]
     if call is not None:
         metrics.append(
-            f.collect_list(f.when(call.isNotNull(), f.struct(call.bucket, call.windows, call.due))).alias(WINDOWS)
+            f.collect_list(f.when(call.isNotNull(), f.struct(call.bucket, call.windows, call.due))).alias(_WINDOWS)
         )
     return rows.observe(f"windows-{next(_numbers)}", *metrics)
+
+
+class KeptWindows(NamedTuple):
+    """What windows of the operator keep in one bucket after a batch.
+
+    number: how many windows are open.
+    due: when the first of them is due in ms; None: it waits for rows.
+    """
+
+    number: int
+    due: int | None
+
+
+def kept_windows(metrics: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, int], KeptWindows]:
+    """Return what windows keep, by operator and bucket, from the observed metrics of a batch.
+
+    Only buckets that the batch called are among them.
+    """
+    return {
+        (name, kept["bucket"]): KeptWindows(kept["windows"], kept.get("due"))
+        for name, of_batch in metrics.items()
+        if LATE_DROPPED in of_batch
+        for kept in of_batch.get(_WINDOWS, ())
+    }

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from tidegate.alignment.horizon import Horizon
+from tidegate.alignment.splits import Horizon
 from tidegate.enumerators.s3.times.origin import LAST_MODIFIED, ColumnTimes, Origin, PartitionTimes
 from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.readers.event_time.columns import ALL_TIMES, EventTimeRange, RowTimes, TimeColumn

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark, new_generator
+from tidegate.alignment.generators import GeneratorRun, SplitWatermark, new_generator
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.errors import ContractError, OptionError
 from tidegate.watermarks import BoundedOutOfOrdernessWatermarks, WatermarkGenerator

@@ -4,10 +4,13 @@ from datetime import timedelta
 
 import pyarrow as pa
 
-from tidegate.alignment.generators.bounded import BoundedOutOfOrdernessWatermarks
-from tidegate.alignment.generators.contract import RowWatermarkGenerator
-from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark
-from tidegate.alignment.watermark import multiplexed
+from tidegate.alignment.generators import (
+    BoundedOutOfOrdernessWatermarks,
+    GeneratorRun,
+    RowWatermarkGenerator,
+    SplitWatermark,
+)
+from tidegate.alignment.outcome import multiplexed
 
 NONE_YET = -(2**63)
 

@@ -12,8 +12,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from tests.conformance.memory.store import MemoryStore, MemoryWriter, StoreClient
-from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.splits import Extent, Head
+from tidegate.alignment.splits import Extent, Head, Horizon
 from tidegate.conformance.harness import Harness
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.errors import CheckpointError, DataLossError

@@ -16,8 +16,7 @@ from tests.support.streams import append, archive_topic, committed_source, delet
 from tests.support.tables import Delta
 from tidegate import KafkaSource
 from tidegate.alignment.budget import Budget
-from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.splits import Head, SplitRange
+from tidegate.alignment.splits import Head, Horizon, SplitRange
 from tidegate.enumerators.kafka import history
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import CorruptDataError, DataLossError, OptionError

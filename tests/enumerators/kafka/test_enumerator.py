@@ -10,9 +10,8 @@ from kafka import KafkaProducer
 
 from tests.support.command import await_that
 from tests.support.streams import append, new_topic
-from tidegate.alignment.horizon import Horizon
 from tidegate.alignment.index import TimeIndex
-from tidegate.alignment.splits import Extent, Head
+from tidegate.alignment.splits import Extent, Head, Horizon
 from tidegate.enumerators.kafka import enumerator as kafka_enumerator
 from tidegate.enumerators.kafka.enumerator import KafkaTimestampEnumerator
 from tidegate.enumerators.kafka.offsets import ByTimestamp, OffsetsSpec

@@ -8,7 +8,7 @@ import pytest
 
 from tests.enumerators.notes.group_members import LEASE_S, Member
 from tests.support.logs import Clock, Logs
-from tidegate.alignment.bound import GroupBound
+from tidegate.alignment.group import GroupBound
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.notes.application import application_notes, others_with
 from tidegate.enumerators.notes.folder import NoteFolder

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.logs import WALL, Clock, Logs, caught_up, coordinator, drain
-from tidegate.alignment.generators.bounded import AscendingTimestampsWatermarks
+from tidegate.alignment.generators import AscendingTimestampsWatermarks
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.notes.bad_records import BadRecordNote, bad_records_noted, offset_digest

@@ -9,16 +9,15 @@ from hypothesis import strategies as st
 
 from tests.support.logs import DRIFT_10, WALL, Clock, Logs, caught_up, coordinator, drain, read
 from tidegate.alignment.budget import Budget, Cost, split_rows
-from tidegate.alignment.generators.bounded import AscendingTimestampsWatermarks
-from tidegate.alignment.plan import Plan, Progress, SplitPlan
+from tidegate.alignment.generators import AscendingTimestampsWatermarks
+from tidegate.alignment.plan import Plan, Progress, SplitPlan, SplitState
 from tidegate.alignment.splits import Head
-from tidegate.alignment.states import SplitState
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.contract import Completeness
-from tidegate.enumerators.planning.membership import Membership
+from tidegate.enumerators.planning.coordinator import Membership
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.source_progress import SourceProgress, utc_time
-from tidegate.errors import CheckpointError, ContractError
+from tidegate.errors import CheckpointError
 from tidegate.readers.event_time.policy import EventTimePolicy
 
 
@@ -148,14 +147,6 @@ def test_the_report_of_many_splits_counts_them_only():
     assert run.source_progress()["splits"] == {"reading": 101}
 
 
-def test_an_enumerator_that_cannot_be_peeked_at_is_refused():
-    class Blind(Logs):
-        peek = None
-
-    with pytest.raises(ContractError, match="has no peek"):
-        coordinator(Blind(a=[1])).latest_offset(INITIAL_OFFSET)
-
-
 def test_a_batch_is_put_off_until_there_are_enough_rows_but_not_for_ever():
     logs, clock = Logs(a=[1, 2]), Clock()
     run = coordinator(logs, clock, max_trigger_delay_s=60)
@@ -229,11 +220,6 @@ def test_a_split_that_comes_late_holds_until_its_rows_that_are_in_time_are_read(
         end = run.latest_offset(end, Budget(rows=1))
         watermarks.append(end["watermark"])
     assert watermarks == [50, 50, 70]
-
-
-def test_an_enumerator_has_to_know_what_is_complete():
-    with pytest.raises(ContractError, match=r"has no completeness\(\)"):
-        planner(Logs(a=[10])).latest_offset(INITIAL_OFFSET)
 
 
 TIMES = st.lists(st.integers(0, 50), min_size=1, max_size=8).map(sorted)
@@ -374,7 +360,7 @@ def test_data_loss_that_is_accepted_costs_the_state_of_no_generator():
     assert second["generators"]["unseen"].keys() == {s for s in "ab" if second["positions"][s] > first["positions"][s]}
 
 
-PLANNED = Plan({}, Progress({"a": 1}), 50, "other", 60, 80, {"a": SplitPlan(SplitState.PAUSED)})
+PLANNED = Plan({}, {"a": 2}, Progress({"a": 1}), 50, "other", 60, 80, {"a": SplitPlan(SplitState.PAUSED)})
 
 
 class Group:

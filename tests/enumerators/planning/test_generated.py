@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.alignment.generators.bounded import BoundedOutOfOrdernessWatermarks
-from tidegate.alignment.generators.contract import RowWatermarkGenerator
-from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark
-from tidegate.alignment.plan import Progress
+from tidegate.alignment.generators import (
+    BoundedOutOfOrdernessWatermarks,
+    GeneratorRun,
+    RowWatermarkGenerator,
+    SplitWatermark,
+)
+from tidegate.alignment.plan import Progress, SplitState
 from tidegate.alignment.splits import SplitRange
-from tidegate.alignment.states import SplitState
 from tidegate.enumerators.planning.generated import GeneratedWatermarks, said_before
 from tidegate.errors import DataLossError
 from tidegate.readers.contract import ReadTask, TimedBatch
@@ -116,8 +118,8 @@ def test_events_that_are_lost_doubled_late_or_of_parts_change_nothing(name, rows
         ends |= {wanted.split_id: wanted.end for wanted in ranges}
         snapshot = generated.snapshot(ends)
         if chance.random() < 0.3:  # a restart, with the offset of the batch and nothing else
-            generated = GeneratedWatermarks(supplier, splits.read, inbox.take)
-            generated.restore(snapshot, Progress(dict(ends), watermark_ms=watermark_ms))
+            progress = Progress(dict(ends), watermark_ms=watermark_ms)
+            generated = GeneratedWatermarks(supplier, splits.read, inbox.take, snapshot=snapshot, progress=progress)
         for wanted in ranges:
             cut = chance.randint(wanted.start, wanted.end - 1) if supplier().is_divisible else wanted.start
             parts = [replace(wanted, end=cut), replace(wanted, start=cut)] if cut > wanted.start else [wanted]
@@ -133,8 +135,7 @@ def test_events_that_are_lost_doubled_late_or_of_parts_change_nothing(name, rows
 
 def begun(splits, take_events=tuple, supplier=bounded, names=None, batch=-1):
     """Return generators of splits from which nothing was read."""
-    generated = GeneratedWatermarks(supplier, splits.read, take_events)
-    generated.restore(None, Progress({}))
+    generated = GeneratedWatermarks(supplier, splits.read, take_events, snapshot=None, progress=Progress({}))
     generated.begin(dict.fromkeys(names or splits.times, 0), names or splits.times, batch)
     return generated
 
@@ -220,7 +221,7 @@ def test_rows_behind_the_source_s_watermark_are_counted_once_whoever_shows_them(
     inbox.events = [splits.event(bounded, SplitRange("a", 0, 4), SplitWatermark(), promised_ms=19)] * 2
     generated.see({"a": 4, "b": 2}, "ab", 19)
     said = generated.progress()
-    assert (said.rows, said.late_rows, said.read_here) == (6, 3, 2)
+    assert (said["rows"], said["late_rows"], said["read_here"]) == (6, 3, 2)
 
 
 def test_a_split_that_begins_twice_before_an_offset_holds_it_still_holds_the_watermark():
@@ -248,8 +249,8 @@ def test_rows_that_were_read_and_are_gone_are_no_loss(caplog):
         raise DataLossError("records 0 to 3 are gone")
         yield
 
-    generated = GeneratedWatermarks(bounded, read)
-    generated.restore({"splits": {"a": {"watermark": 5}}, "unseen": {"a": 0}}, Progress({"a": 3}, watermark_ms=5))
+    snapshot = {"splits": {"a": {"watermark": 5}}, "unseen": {"a": 0}}
+    generated = GeneratedWatermarks(bounded, read, snapshot=snapshot, progress=Progress({"a": 3}, watermark_ms=5))
     generated.see({"a": 3}, "a")
     assert generated.combine({"a": SplitState.CAUGHT_UP}) == 5
     assert "records 0 to 3 are gone" in caplog.text
@@ -274,7 +275,7 @@ def test_a_split_that_is_forgotten_leaves_nothing_behind():
     generated.begin({}, "a")
     assert generated.combine({"a": SplitState.CAUGHT_UP}) == 6
     assert generated.snapshot({"a": 1}).keys() == {"by", "splits"}
-    assert generated.progress().by_split.keys() == {"a"}
+    assert generated.progress()["by_split"].keys() == {"a"}
 
 
 def test_another_generator_begins_without_the_state_of_the_one_before(caplog):
@@ -284,8 +285,8 @@ def test_another_generator_begins_without_the_state_of_the_one_before(caplog):
     snapshot = first.snapshot({"a": 4})
     assert said_before(snapshot, ReadTask((SplitRange("a", 3, 4),)), EveryThird)[0].state == {"rows": 3}
     assert said_before(snapshot, ReadTask((SplitRange("a", 3, 4),)), bounded)[0] == SplitWatermark(30)
-    second = GeneratedWatermarks(bounded, splits.read)
-    second.restore(snapshot, Progress({"a": 4}, watermark_ms=30))
+    progress = Progress({"a": 4}, watermark_ms=30)
+    second = GeneratedWatermarks(bounded, splits.read, snapshot=snapshot, progress=progress)
     second.see({"a": 4}, "a")
     assert second.combine({"a": SplitState.CAUGHT_UP}) == 36
     assert "was EveryThird, and is BoundedOutOfOrdernessWatermarks now" in caplog.text

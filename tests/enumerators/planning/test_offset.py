@@ -17,14 +17,13 @@ from pydantic import TypeAdapter
 from tests.support.logs import Clock
 from tests.support.progresses import MINUTE, NOON, report
 from tidegate import SourceProgress
-from tidegate.alignment.generators.split_watermark import SplitWatermark
+from tidegate.alignment.generators import SplitWatermark
 from tidegate.alignment.plan import Progress
 from tidegate.enumerators.kafka.topics import KafkaSnapshot
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.notes.others import NOTE_LAYOUT
 from tidegate.enumerators.planning import offset as offset_module
-from tidegate.enumerators.planning.offset import INITIAL_OFFSET, LAYOUT, Hollow, Offset, Quiet
-from tidegate.enumerators.planning.packed import pack, unpack
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET, LAYOUT, Hollow, Offset, Quiet, pack, unpack
 from tidegate.enumerators.planning.source_progress import MostBehind, SplitDetail
 from tidegate.enumerators.s3.standing import S3Snapshot
 from tidegate.errors import CheckpointError

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidegate.alignment.horizon import NEVER_MS, Horizon
+from tidegate.alignment.splits import NEVER_MS, Horizon
 from tidegate.errors import CorruptDataError
 from tidegate.readers.event_time.policy import LEAST_MS, NO_TIME, BadEventTime, EventTimePolicy
 from tidegate.readers.event_time.units import LARGEST_MS

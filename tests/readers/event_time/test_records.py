@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.kafka.lab import batch
-from tidegate.alignment.generators.split_watermark import GeneratorRun, SplitWatermark
+from tidegate.alignment.generators import GeneratorRun, SplitWatermark
 from tidegate.errors import ContractError, CorruptDataError
 from tidegate.readers.event_time.assigners import JsonTimestamp
 from tidegate.readers.event_time.policy import EventTimePolicy

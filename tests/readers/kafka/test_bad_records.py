@@ -10,8 +10,7 @@ import pytest
 
 from tests.support.kafka.lab import Record, encode, rows
 from tests.support.kafka.lab import batch as kafka_rows
-from tidegate.alignment.generators.contract import NO_EVENT_TIME, WatermarkGenerator
-from tidegate.alignment.generators.split_watermark import SplitWatermark
+from tidegate.alignment.generators import NO_EVENT_TIME, SplitWatermark, WatermarkGenerator
 from tidegate.alignment.splits import SplitRange
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.assigners import JsonTimestamp

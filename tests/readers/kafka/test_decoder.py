@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.kafka.lab import HEADER, Record, encode, reseal, rows
-from tidegate.alignment.horizon import NEVER_MS, Horizon
+from tidegate.alignment.splits import NEVER_MS, Horizon
 from tidegate.errors import CorruptDataError
 from tidegate.readers.event_time.units import LARGEST_MS
 from tidegate.readers.kafka.batches import split_batches

@@ -12,8 +12,7 @@ import pytest
 from tests.support.command import await_that
 from tests.support.kafka.lab import Record, encode, limit_reading, rows
 from tests.support.streams import delete_before
-from tidegate.alignment.horizon import Horizon
-from tidegate.alignment.splits import SplitRange
+from tidegate.alignment.splits import Horizon, SplitRange
 from tidegate.errors import CorruptDataError, DataLossError, DeadlineError
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.policy import EventTimePolicy

@@ -12,7 +12,7 @@ from google.protobuf import message_factory
 from tests.support.kafka.lab import batch as kafka_rows
 from tests.support.servers.registry_server import AT, avro, avro_value, decoded_as, header, protobuf_value, times
 from tidegate import KafkaSource
-from tidegate.alignment.horizon import Horizon
+from tidegate.alignment.splits import Horizon
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.event_time.records import marks_of
 from tidegate.readers.registry.client import RegisteredSchema, RegistryConfig

@@ -26,7 +26,7 @@ from tidegate import WatermarkStrategy
 from tidegate.jobs.account import of_checkpoint
 from tidegate.jobs.account.account import Figure
 from tidegate.jobs.account.of_progress import rows_in_state
-from tidegate.sources.progress.plan import PlanFacts
+from tidegate.sources.progress.query import PlanFacts
 from tidegate.spark_private import plan_steps
 
 WINDOW = 5 * MINUTE

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tidegate.sources.progress.plan import PlanFacts
+import tidegate.windows.spark.results  # noqa: F401 - declares the steps of windows
+from tidegate.sources.progress.query import PlanFacts
 
 SCAN = "~StreamingDataSourceV2ScanRelation[key#0, timestamp#5] tidegate_kafka"
 SINK = "WriteToMicroBatchDataSource MemorySink"

@@ -32,6 +32,7 @@ from tidegate.windows import (
     TumblingEventTimeWindows,
 )
 from tidegate.windows.spark.buckets import balanced
+from tidegate.windows.spark.results import kept_windows
 from tidegate.windows.testing import WindowHarness
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -149,7 +150,7 @@ class Written:
         )
         self.open = {}
         for said in run.progress.values():
-            self.open |= QueryProgress.parse(said.json).windows
+            self.open |= kept_windows(QueryProgress.parse(said.json).observed)
         for row in run.all_rows:
             if row["output"] == "late":
                 self.late[row["name"]].append(json.loads(row["row"]))

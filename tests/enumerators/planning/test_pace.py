@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tidegate.alignment.budget import greatest_within, share
-from tidegate.alignment.pacing import BatchSizer
+from tidegate.enumerators.planning.pace import BatchSizer
 from tidegate.errors import OptionError
 
 PROFILE = settings(max_examples=200)
