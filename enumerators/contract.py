@@ -2,18 +2,24 @@
 
 All methods are called from one thread of the query's planner process.  Each has its own deadline and its own retries:
 its errors end the query, and Spark sets no time limit of its own.
+
+A connector without an index of its own peeks through its reader: ``ReaderPeek`` adapts a SplitReader, and the planner
+bisects with it.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+import pyarrow as pa
+
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.index import Peeking
-from tidegate.alignment.splits import Extent, Positions, SplitId, SplitRange
+from tidegate.alignment.splits import Extent, Extents, Head, Horizon, Positions, SplitId, SplitRange
+from tidegate.readers.contract import ReadTask, SplitReader
 
 Json: TypeAlias = dict[str, Any]
 
@@ -219,3 +225,43 @@ class SupportsCost(Protocol):
         even in a run that has not discovered their splits yet: otherwise the same batch would be divided differently.
         Rows may be too many, never too few.
         """
+
+
+HeadsOf = Callable[[pa.RecordBatch, Horizon], Iterable[Head]]
+ExtentsOf = Callable[[Collection[SplitId]], Extents]
+
+
+class ReaderPeek:
+    """Peeks by reading the beginning of a range through the connector's own reader; mixed into an enumerator, first.
+
+    reader: reads lazily; only its first batches are taken.
+    heads: yields the positions and event times of the records to align by in a batch, in order.
+    extents: the enumerator's method of that name.  Each peek calls it, and reads up to the present ends.
+    """
+
+    def __init__(self, reader: SplitReader, heads: HeadsOf, extents: ExtentsOf) -> None:
+        self._reader, self._heads, self._extents_of = reader, heads, extents
+
+    def peek(self, positions: Positions, horizon: Horizon) -> Mapping[SplitId, Head | None]:
+        """Return the first record of each split at or after a position, up to its extent.
+
+        None: there is none, or the split has just vanished.
+        """
+        extents = self._extents_of(positions.keys())
+        return {
+            split: next(self._records(SplitRange(split, at, extents[split].end), horizon), None)
+            if split in extents
+            else None
+            for split, at in positions.items()
+        }
+
+    def held(self, ranges: Collection[SplitRange], horizon: Horizon) -> Mapping[SplitId, Head | None]:
+        """Return the first record of each range at or past the horizon."""
+        return {
+            r.split_id: next((head for head in self._records(r, horizon) if head.event_time_ms >= horizon.at_ms), None)
+            for r in ranges
+        }
+
+    def _records(self, unread: SplitRange, horizon: Horizon) -> Iterator[Head]:
+        for batch in self._reader.read(ReadTask((unread,), horizon=horizon)):
+            yield from self._heads(batch, horizon)

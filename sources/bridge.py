@@ -45,7 +45,7 @@ from tidegate.errors import ContractError, OptionError
 from tidegate.readers.contract import ReadTask, TimedRows
 from tidegate.readers.events.event import EventChannel, SourceEvent, Watching, timed_reader
 from tidegate.sources.add_on import AddOn
-from tidegate.sources.alignment_group import group_of
+from tidegate.sources.contract import group_of
 from tidegate.sources.environments import pickled
 from tidegate.sources.sentences import in_one_sentence
 from tidegate.sources.tasks import (

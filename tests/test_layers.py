@@ -29,6 +29,13 @@ CONNECTORS = {"kafka", "s3"}
 FORMATS = {"avro", "binary", "csv", "json", "orc", "parquet", "text"}
 MOST_MODULES = 20
 MOST_LINES = 450
+LEAST_LINES = 75  # of a module that only one room uses: whoever reads it opens the one that uses it, too
+ALONE = {
+    "servers/guard.py": "a program that a server starts by its path, with nothing else to import",
+    "conformance/pytest_plugin.py": "what every run of pytest imports",
+}
+FACES = {"__init__.py", "__main__.py"}
+ELSEWHERE = {"src", "tests", "benchmarks", "examples"}  # faces, and programs
 
 # The tests of a folder are at the same path below tests/, except for these folders and those below them.
 TESTED_ELSEWHERE = {
@@ -228,6 +235,28 @@ def test_no_folder_is_too_full_to_be_read_at_a_glance():
 def test_no_module_is_too_long_for_one_idea():
     lines = {str(path): path.read_text().count("\n") for path in modules(ROOT).values()}
     assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
+
+
+def small(root):
+    """Return every small module that fewer than two rooms use."""
+    known = modules(root)
+    rooms = {path: set() for path in known.values()}
+    for path in known.values():
+        for module in used(known, path):
+            rooms[known[module]].add(path.relative_to(root).parent)
+    product = {path: users for path, users in rooms.items() if path.relative_to(root).parts[0] not in ELSEWHERE}
+    return sorted(
+        name
+        for path, users in product.items()
+        if (name := path.relative_to(root).as_posix()) not in ALONE
+        and path.name not in FACES
+        and path.read_text().count("\n") < LEAST_LINES
+        and len([room for room in users if room.parts[0] != "tests"]) < 2
+    )
+
+
+def test_no_module_of_one_room_is_too_short_to_be_a_module():
+    assert small(ROOT) == []
 
 
 def untested(root):

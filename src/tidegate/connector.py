@@ -11,10 +11,10 @@ from tidegate.alignment.index import SupportsTimeIndex
 from tidegate.alignment.splits import Extent, Head, Horizon, Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import (
     Json,
+    ReaderPeek,
     SplitEnumerator,
     SupportsCost,
 )
-from tidegate.enumerators.probing import ReaderPeek
 from tidegate.errors import (
     CheckpointError,
     ConnectorError,

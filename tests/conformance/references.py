@@ -18,7 +18,7 @@ from tests.conformance.mutants.mutant import sinful
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Head
 from tidegate.conformance.harness import Ability, Row
-from tidegate.enumerators.probing import ReaderPeek
+from tidegate.enumerators.contract import ReaderPeek
 from tidegate.readers.contract import ReadTask, TimedBatch
 
 POSITION = pa.field("position", pa.int64())

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.splits import Extent, Head
-from tidegate.enumerators.contract import SplitEnumerator
-from tidegate.enumerators.probing import ReaderPeek
+from tidegate.enumerators.contract import ReaderPeek, SplitEnumerator
 from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch
 from tidegate.sources.source import Source
 
