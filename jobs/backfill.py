@@ -22,7 +22,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+import pyarrow as pa
 import typer
+from pydantic.alias_generators import to_camel
 
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.source_progress import SourceProgress
@@ -35,6 +37,7 @@ from tidegate.jobs.files import writing
 from tidegate.jobs.session import ends_on_signals, follow, saying, spark_session
 from tidegate.jobs.spark_checkpoint import BatchLogs, open_checkpoint
 from tidegate.sources.kafka.source import KafkaSource
+from tidegate.sources.kafka.typed import TypedTopicOptions
 from tidegate.sources.progress.query import QueryProgress
 from tidegate.sources.source import Source
 
@@ -152,6 +155,7 @@ _OF_TOPICS = {
     "--topic": "subscribe",
     "--option includeHeaders": "include_headers",
     "--option includeEventTime": "include_event_time",
+    **{f"--option {to_camel(field)}": field for field in TypedTopicOptions.model_fields if field != "bad_records_path"},
     "--kafka isolation.level": "isolation_level",
     **_TIMES,
 }
@@ -221,6 +225,8 @@ def binding(source: Source, out: Path) -> dict[str, Any]:
 def _noted(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, pa.Schema):
+        return str(value)
     return [*value] if isinstance(value, tuple) else value
 
 

@@ -313,7 +313,11 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if progress is None:
             return None
         about = {"planner": self._note().planner_id, "reads": self._source.reads}
-        is_true = {"watermarkRows": self._has_watermark_rows, "skipsLost": not self._source.fail_on_data_loss}
+        is_true = {
+            "watermarkRows": self._has_watermark_rows,
+            "skipsLost": not self._source.fail_on_data_loss,
+            "selectsRows": self._source.selects_rows,
+        }
         return {**progress, **about, **{name: True for name, is_so in is_true.items() if is_so}}
 
     @property

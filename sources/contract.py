@@ -331,6 +331,11 @@ class SourceContract(BaseModel, ABC):
         return False
 
     @property
+    def selects_rows(self) -> bool:
+        """Whether the reader leaves out rows that a condition does not select, so that a position may give no row."""
+        return False
+
+    @property
     def has_completeness(self) -> bool:
         """Whether the watermark is the time up to which the source is complete; for sources of tidegate itself."""
         return False

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
+import pyarrow as pa
 from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic.alias_generators import to_camel
 
@@ -15,6 +17,7 @@ from tidegate.errors import OptionError, did_you_mean
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
+    from pyspark.sql.types import StructType
 
 
 _USER = re.compile("//[^/]*@")
@@ -30,6 +33,20 @@ _UNITS = {
     **dict.fromkeys(("us", "micro", "microsecond"), "microseconds"),
 }
 _MOST_DAYS = 106_751  # in nanoseconds, as many fit into a Long
+
+
+def schema_of(columns: StructType) -> pa.Schema:
+    """Return columns of Spark as Arrow's."""
+    from tidegate.spark_private import to_arrow_schema  # options go without PySpark
+
+    schema: pa.Schema = to_arrow_schema(columns, timezone="UTC")
+    return schema
+
+
+def as_schema(value: Any) -> Any:
+    """Return columns of Spark as Arrow's, and anything else as it is."""
+    types = sys.modules.get("pyspark.sql.types")
+    return schema_of(value) if types is not None and isinstance(value, types.StructType) else value
 
 
 def lower_case(value: Any) -> Any:

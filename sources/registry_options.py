@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
 
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.registry.client import RegistryConfig
+from tidegate.sources.options import option_names
 
 _URL = "schema.registry.url"
 _USER = "schema.registry.basic.auth.user.info"
@@ -38,3 +41,39 @@ def registry_config(options: Mapping[str, str]) -> RegistryConfig:
         raise OptionError(f"the option {_USER!r} is malformed: expected user:password")
     fields: dict[str, Any] = {_FIELDS[name]: value for name, value in given.items()}
     return RegistryConfig(**fields)
+
+
+class RegistryOptions(BaseModel):
+    """The schema registry.
+
+    schema_registry_url: the registry with the schemas of Avro and Protobuf values; several are separated by commas.
+    schema_registry_basic_auth_user_info: ``user:password`` for the registry.
+    schema_registry_bearer_auth_token: a bearer token for the registry, instead of a user.
+    schema_registry_ssl_ca_location: PEM file with the certificates of the trusted CAs; default: the system's.
+    schema_registry_ssl_certificate_location: PEM file with the certificate that is shown to a registry that asks.
+    schema_registry_ssl_key_location: PEM file with the key of that certificate.
+    """
+
+    schema_registry_url: Annotated[str | None, Field(min_length=1, serialization_alias="schema.registry.url")] = None
+    schema_registry_basic_auth_user_info: Annotated[
+        str | None, Field(repr=False, serialization_alias="schema.registry.basic.auth.user.info")
+    ] = None
+    schema_registry_bearer_auth_token: Annotated[
+        str | None, Field(min_length=1, repr=False, serialization_alias="schema.registry.bearer.auth.token")
+    ] = None
+    schema_registry_ssl_ca_location: Annotated[
+        str | None, Field(serialization_alias="schema.registry.ssl.ca.location")
+    ] = None
+    schema_registry_ssl_certificate_location: Annotated[
+        str | None, Field(serialization_alias="schema.registry.ssl.certificate.location")
+    ] = None
+    schema_registry_ssl_key_location: Annotated[
+        str | None, Field(serialization_alias="schema.registry.ssl.key.location")
+    ] = None
+
+    @property
+    def registry(self) -> RegistryConfig | None:
+        """The registry; None: no option is set.  Raises OptionError for contradictory options."""
+        given = {option: getattr(self, name) for name, option in option_names(RegistryOptions).items()}
+        options = {name: value for name, value in given.items() if value is not None}
+        return registry_config(options) if options else None

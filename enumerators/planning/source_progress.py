@@ -171,6 +171,7 @@ class SourceProgress(_Record):
     completeness: the progress of folders with markers; None: the watermark does not come from markers.
     by_split: the state, the next event time and the unread rows of each split; empty beyond 100 splits.
     skips_lost: whether records that are gone are skipped, by ``failOnDataLoss``.
+    selects_rows: whether a condition leaves rows out, so that a record may have given no row.
     watermark_rows: whether each batch that moves the watermark has one more row, with only the watermark.
     committed: when Spark committed the batch, which no JSON holds.  None: unknown, as in ``tidegate watch``.
     """
@@ -209,6 +210,7 @@ class SourceProgress(_Record):
     completeness: CompletenessProgress | None = None
     by_split: Mapping[SplitId, SplitDetail] = Field(default_factory=dict)
     skips_lost: bool = False
+    selects_rows: bool = False
     watermark_rows: bool = False
     committed: datetime | None = Field(default=None, exclude=True)
 

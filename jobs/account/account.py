@@ -62,12 +62,14 @@ class SourceAccount:
     read: its rows, including those that were set aside.
     by_split: how many rows of each split were read, where positions count rows, as in Kafka; offsets without a record
         count, too.
+    unselected: how many records a condition of the source left out, such as ``where`` of Kafka; they are not read.
     """
 
     reads: str
     read: Figure
     set_aside: Figure = NO_ROWS
     by_split: Mapping[SplitId, int] = field(default_factory=dict)
+    unselected: Figure = NO_ROWS
 
     @property
     def bound_of_splits(self) -> Certainty:
@@ -79,7 +81,7 @@ def added(shares: Sequence[SourceAccount]) -> SourceAccount:
     """Return the share of a source in several runs, the oldest first."""
     by_split = sum((Counter(share.by_split) for share in shares), Counter[SplitId]())
     read, set_aside = total(share.read for share in shares), total(share.set_aside for share in shares)
-    return SourceAccount(shares[-1].reads, read, set_aside, by_split)
+    return SourceAccount(shares[-1].reads, read, set_aside, by_split, total(share.unselected for share in shares))
 
 
 class BatchesAccount(NamedTuple):
@@ -156,6 +158,9 @@ class Account:
         """Return names and values for display; if all is well, without zeros and without the rows of each split."""
         figures = {**{name: getattr(self, key) for key, name in _NAMES.items()}, "set aside": self.set_aside}
         lines = [(name, str(figure)) for name, figure in figures.items() if not (self._is_well and figure == NO_ROWS)]
+        unselected = total(source.unselected for source in self.sources)
+        if unselected != NO_ROWS:
+            lines.append(("left out by where", str(unselected)))
         if len(self.sources) > 1:
             lines += [(one.reads, f"{one.read} read, {one.set_aside} set aside") for one in self.sources]
         splits = [
@@ -185,6 +190,7 @@ class Account:
                     "reads": source.reads,
                     "read": source.read.rows,
                     "setAside": source.set_aside.rows,
+                    **({} if source.unselected == NO_ROWS else {"unselected": source.unselected.rows}),
                     "bySplit": dict(sorted(source.by_split.items())),
                 }
                 for source in self.sources

@@ -226,7 +226,12 @@ class _SourceTally:
             read, set_aside = Figure(given), Figure(bad)
         else:  # holes in the log, or estimates
             read = Figure(given, self._bad_bound)
-        return SourceAccount(self._connector if last is None else last.reads, read, set_aside, dict(self._by_split))
+        unselected = NO_ROWS
+        if last is not None and last.selects_rows:  # an offset without a row may also have no record
+            left = None if read.bound in {"at most", "about"} else self._planned - (read.rows or 0)
+            unselected = Figure(left, "at most")
+        reads = self._connector if last is None else last.reads
+        return SourceAccount(reads, read, set_aside, dict(self._by_split), unselected)
 
     @property
     def may_have_lost(self) -> bool:

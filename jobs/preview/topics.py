@@ -146,7 +146,7 @@ def look_at_topics(source: KafkaSource) -> Seen:
             "which Kafka indexes; leave out eventTime to judge by them"
         )
     quiet = {"bad_event_time": "ignore", "bad_records_path": None, "commit_group_id": None}
-    source = source.model_copy(update=quiet).as_batch()
+    source = source.untyped().model_copy(update=quiet).as_batch()
     with closing(source.enumerator(None)) as enumerator:
         assert isinstance(enumerator, KafkaTimestampEnumerator)  # noqa: S101 - event times are timestamps
         splits = sorted(enumerator.discover())

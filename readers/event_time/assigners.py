@@ -10,7 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, cast, get_args
+from typing import Protocol, TypeAlias, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -128,12 +128,7 @@ class RegistryTimestamp(UnitAssigner):
         """
         times, are_missing = np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, np.bool_)
         for rows, values in self._fields(batch):
-            if pa.types.is_string(values.type):
-                part = assigned_times(values, self.unit)
-            elif not _is_time(values.type) and (self.unit is None or self.unit == "iso8601"):
-                part = pc.if_else(pc.equal(values, 0), 0, pa.scalar(None, pa.int64()))
-            else:
-                part = times_ms(values, None if _is_time(values.type) else self.unit)
+            part = _column_times(values, self.unit)
             times[rows], are_missing[rows] = int64_values(part), are_null(part)
         return integers(times, pa.int64(), are_missing)
 
@@ -144,9 +139,7 @@ class RegistryTimestamp(UnitAssigner):
     def _values(self, batch: pa.RecordBatch) -> Iterable[object]:
         found: list[object] = [None] * batch.num_rows
         for rows, values in self._fields(batch):
-            # A time counts as a number of milliseconds, whose unit is detected as milliseconds.
-            plain = times_ms(values, None) if _is_time(values.type) else values
-            for row, value in zip(rows, plain.to_pylist(), strict=True):
+            for row, value in zip(rows, _plain(values), strict=True):
                 found[row] = value
         return found
 
@@ -157,6 +150,58 @@ class RegistryTimestamp(UnitAssigner):
 
 def _is_time(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+
+def _column_times(values: pa.Array, unit: TimeUnit | None) -> pa.Int64Array:
+    """Return the times of a column of times, numbers or texts; a type of times has its own unit."""
+    if pa.types.is_string(values.type):
+        return assigned_times(values, unit)
+    if not _is_time(values.type) and (unit is None or unit == "iso8601"):
+        return pc.if_else(pc.equal(values, 0), 0, pa.scalar(None, pa.int64()))
+    return times_ms(values, None if _is_time(values.type) else unit)
+
+
+def _plain(values: pa.Array) -> list[object]:
+    """Return values from which a unit is detected: a time counts as a number of milliseconds."""
+    plain: list[object] = (times_ms(values, None) if _is_time(values.type) else values).to_pylist()
+    return plain
+
+
+class ReadsColumn(Protocol):
+    """Returns a column of records, whose values may be decoded already; picklable."""
+
+    @property
+    def needs_headers(self) -> bool:
+        """Whether records that are not decoded yet need the column ``headers``."""
+
+    def __call__(self, batch: pa.RecordBatch, /) -> pa.Array:
+        """Return the column.  Errors of the data pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnTimestamp(UnitAssigner):
+    """A column of the decoded value or key, such as ``value.at``.
+
+    column: its name, for errors.
+    read: reads it, of a type of times, or of numbers or texts.
+    unit: the unit of numbers, or "iso8601" for texts; None: not known yet.  A type of times needs none.
+    """
+
+    column: str
+    read: ReadsColumn
+    unit: TimeUnit | None = None
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Int64Array:
+        """Return the times in milliseconds, rounded down; null where the column is null or not a time."""
+        return _column_times(self.read(batch), self.unit)
+
+    def _values(self, batch: pa.RecordBatch) -> Iterable[object]:
+        return _plain(self.read(batch))
+
+
+def names_a_column(option: str) -> bool:
+    """Return whether the option ``eventTime`` names a column of the decoded value or key."""
+    return option.partition(".")[0] in {"key", "value"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +312,7 @@ def assigner_of(
         return RegistryTimestamp(cast("Form", kind), rest, registry, unit)
     nearest = did_you_mean(kind, ["timestamp", "header:", "json:", "avro:", "protobuf:"])
     raise ValueError(
-        "expected timestamp, header:NAME or json:/pointer/into/value, or avro: or protobuf: with such a pointer"
+        "expected timestamp, header:NAME or json:/pointer/into/value, or avro: or protobuf: with such a pointer, or a "
+        "column of a typed topic, such as value.at"
         f"{nearest}"
     )

@@ -23,6 +23,7 @@ from tidegate.errors import ContractError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.arrays import integers
 from tidegate.readers.event_time.assigners import (
+    ColumnTimestamp,
     HeaderTimestamp,
     JsonTimestamp,
     RecordTimestamp,
@@ -72,6 +73,8 @@ class RecordTimes:
                 return f"eventTime=json:{pointer}"
             case RegistryTimestamp(form, pointer):
                 return f"eventTime={form}:{pointer}"
+            case ColumnTimestamp(column):
+                return f"eventTime={column}"
         # The repr of an unknown callable, such as a functools.partial, may show a secret.
         return getattr(self.assigner, "__qualname__", type(self.assigner).__qualname__)
 
@@ -81,8 +84,15 @@ class RecordTimes:
         return isinstance(self.assigner, RecordTimestamp)
 
     @property
+    def by_column(self) -> bool:
+        """Whether the times are a column of the decoded value or key."""
+        return isinstance(self.assigner, ColumnTimestamp)
+
+    @property
     def needs_headers(self) -> bool:
         """Whether the assigner needs the column ``headers``."""
+        if isinstance(self.assigner, ColumnTimestamp):
+            return self.assigner.read.needs_headers
         return not isinstance(self.assigner, RecordTimestamp | JsonTimestamp)
 
     @property

@@ -106,6 +106,16 @@ class OddRecord(NamedTuple):
     malformed: bool = False
 
 
+def is_bad(record: OddRecord, *, rescues: bool) -> bool:
+    """Return whether an odd record is bad, if surplus and values that do not fit are rescued or not."""
+    return record.reason is not None and (record.malformed or not rescues)
+
+
+def rescued_text(texts: Mapping[str, str]) -> str:
+    """Return JSON texts by name as one JSON object, for the rescued-data column."""
+    return "{" + ",".join(f"{_text(name)}:{text}" for name, text in texts.items()) + "}"
+
+
 class ChunkRecords:
     """The records of one chunk, on their way into batches of a schema.
 
@@ -148,8 +158,8 @@ class ChunkRecords:
         kept = np.ones(values.num_rows, bool)
         for row, record in (odd or {}).items():
             if self.rescues and record.rescued:
-                rescued[row] = self._rescued(record.rescued)
-            if record.reason is None or (self.rescues and not record.malformed):
+                rescued[row] = rescued_text({**record.rescued, FILE_PATH: _text(self.address)})
+            if not is_bad(record, rescues=self.rescues):
                 continue
             if self.policy.fails:
                 raise refused(f"{self.address}: the {self.record} at byte {record.offset} {record.reason}")
@@ -178,10 +188,6 @@ class ChunkRecords:
             text = base64.b64encode(record.record).decode()
             reason = f"the {self.record} {record.reason}"
             self._set_aside({"path": self.address, "position": record.offset, "reason": reason, "record": text})
-
-    def _rescued(self, texts: Mapping[str, str]) -> str:
-        fields = {**texts, FILE_PATH: _text(self.address)}
-        return "{" + ",".join(f"{_text(name)}:{text}" for name, text in fields.items()) + "}"
 
     def _with_texts(self, values: pa.RecordBatch, texts: Mapping[str | None, Mapping[int, str]]) -> pa.RecordBatch:
         """Return values with the policy's own columns, if the schema has them."""

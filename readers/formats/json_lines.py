@@ -1,20 +1,23 @@
-"""Converts lines of JSON to Arrow batches of a schema.
+"""Converts JSON objects to Arrow batches of a schema: the lines of a text, or a column of texts.
 
-Most lines are read a block at once, by pyarrow.json.  Lines that it cannot read, or would not read as Spark does, are
-read one by one.  The values are the same in any case.
+Most are read a block at once, by pyarrow.json.  Those that it cannot read, or would not read as Spark does, are read
+one by one.  The values are the same in any case.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import json as arrow_json
 
 from tidegate.errors import BadRecordError
-from tidegate.readers.arrow.arrays import BATCH_BYTES, null_bytes, within_bounds
+from tidegate.readers.arrow import compute as pc
+from tidegate.readers.arrow.arrays import BATCH_BYTES, integers, null_bytes, within_bounds
 from tidegate.readers.arrow.conform import batch_of, with_leaves
 from tidegate.readers.arrow.text_values import LONG_FRACTION, timestamps
 from tidegate.readers.formats.bad_records import ChunkRecords, OddRecord
@@ -73,6 +76,39 @@ class JsonLines:
                 return None
         return batches
 
+    def rows_of(self, texts: pa.BinaryArray) -> tuple[pa.RecordBatch, dict[int, OddRecord]]:
+        """Return a row for each of some texts, which may have several lines, and the odd ones by row.
+
+        texts: not null, and not blank.
+        """
+        batch = self._quick_texts(texts)
+        if batch is None:
+            batch = self._quick_texts(pc.ascii_trim(texts.view(pa.string()), characters=" \t\r\n").view(pa.binary()))
+        if batch is not None:
+            return batch, {}
+        if self._raw is None or len(texts) == 1 or _size(texts) <= _CAREFUL_BYTES:
+            return self._one_by_one(enumerate(texts.to_pylist()))
+        # One odd text must not slow down all the others.
+        batches: list[pa.RecordBatch] = []
+        odd: dict[int, OddRecord] = {}
+        step = max(1, len(texts) * _CAREFUL_BYTES // _size(texts))
+        for start in range(0, len(texts), step):
+            some = texts.slice(start, step)
+            quick = self._quick_texts(some)
+            batch, found = (quick, {}) if quick is not None else self._one_by_one(enumerate(some.to_pylist()))
+            batches.append(batch)
+            odd |= {start + row: record for row, record in found.items()}
+        return pa.Table.from_batches(batches).combine_chunks().to_batches()[0], odd
+
+    def _quick_texts(self, texts: pa.BinaryArray) -> pa.RecordBatch | None:
+        """Return a row for each text, read as whole columns; None: some have to be read one by one."""
+        whole = pa.ListArray.from_arrays(integers(np.array([0, len(texts)], np.int32), pa.int32()), texts)
+        # The last line end keeps pyarrow.json from taking what follows an inner one for another block.
+        data = pc.binary_join(whole, b"\n")[0].as_buffer().to_pybytes() + b"\n"
+        bounds = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+        places = bounds - bounds[0] + np.arange(len(bounds), dtype=np.int32)
+        return self._quick(data, _framed(np.frombuffer(data, np.uint8), places[:-1], places[1:] - 1))
+
     def _parts(self, block: LineBlock) -> Iterator[LineBlock]:
         # Very short lines may lack all columns.  Then the rows take more bytes than the text.
         rows = block.data.count(b"\n") + 1
@@ -85,23 +121,29 @@ class JsonLines:
         elif self._raw is not None and len(block.data) > _CAREFUL_BYTES:
             # One odd line must not slow down all the others.
             for part in _parts(block, 1 + len(block.data) // _CAREFUL_BYTES):
-                quick = self._quick(part.data)
+                quick = self._quick(part.data, _objects(part.data))
                 yield self._careful(records, part) if quick is None else records.batch(quick)
         else:
             yield self._careful(records, block)
 
     def _plain(self, block: LineBlock) -> pa.RecordBatch | None:
-        batch = self._quick(block.data)
+        batch = self._quick(block.data, _objects(block.data))
+        if batch is not None:
+            return batch
         # Perhaps only blank lines, or blanks around lines, hindered the quick way.
-        return self._quick(b"\n".join(line for _, line in lines_of(block))) if batch is None else batch
+        data = b"\n".join(line for _, line in lines_of(block))
+        return self._quick(data, _objects(data))
 
-    def _quick(self, data: bytes) -> pa.RecordBatch | None:
-        """Return the rows, read as whole columns; None: some lines have to be read one by one."""
-        if self._raw is None or (self._has_decimals and _LONG_FRACTION.search(data)) or not _is_utf8(data):
+    def _quick(self, data: bytes, rows: int) -> pa.RecordBatch | None:
+        """Return so many rows, read as whole columns; None: some objects have to be read one by one.
+
+        rows: how many objects the data has, each on lines of its own; see ``_objects``.
+        """
+        if not rows or self._raw is None or (self._has_decimals and _LONG_FRACTION.search(data)) or not _is_utf8(data):
             return None
         try:
             table = self._table(data, self._raw)
-            if table is None:
+            if table.num_rows != rows:
                 return None
             columns = [column.combine_chunks() for column in table.columns]
             arrays = [_parsed(column, field.type) for column, field in zip(columns, self._fields, strict=True)]
@@ -111,36 +153,35 @@ class JsonLines:
             return None
         return batch
 
-    def _table(self, data: bytes, raw: pa.Schema) -> pa.Table | None:
-        """Return the rows as pyarrow.json reads them; None: it might read more or less than one row from a line."""
-        lines = _objects(data)
-        if not lines:
-            return None
-        table = arrow_json.read_json(
+    def _table(self, data: bytes, raw: pa.Schema) -> pa.Table:
+        return arrow_json.read_json(
             pa.BufferReader(data),
             read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
             parse_options=arrow_json.ParseOptions(
                 explicit_schema=raw, unexpected_field_behavior="error" if self._surplus else "ignore"
             ),
         )
-        return table if table.num_rows == lines else None
 
     def _careful(self, records: ChunkRecords, block: LineBlock) -> pa.RecordBatch:
         """Return the rows, read line by line; raises BadRecordError for the first bad line that ends the query."""
+        return records.batch(*self._one_by_one(lines_of(block)))
+
+    def _one_by_one(self, texts: Iterable[tuple[int, bytes]]) -> tuple[pa.RecordBatch, dict[int, OddRecord]]:
+        """Return a row for each text, and the odd ones by row; each text comes with what names it."""
         rows: list[dict[str, object]] = []
         odd: dict[int, OddRecord] = {}
-        for offset, line in lines_of(block):
+        for offset, text in texts:
             try:
-                row = self._convert(json_object(line))
+                row = self._convert(json_object(text))
             except MalformedError as problem:
                 row = {}
-                odd[len(rows)] = OddRecord(offset, line, str(problem), malformed=True)
+                odd[len(rows)] = OddRecord(offset, text, str(problem), malformed=True)
             except MisfitError as misfit:
                 row = misfit.partial
-                texts = {name: json_text(rest) for name, rest in misfit.rest.items()} if records.rescues else None
-                odd[len(rows)] = OddRecord(offset, line, self._reason(misfit), texts)
+                rescued = {name: json_text(rest) for name, rest in misfit.rest.items()} if self._surplus else None
+                odd[len(rows)] = OddRecord(offset, text, self._reason(misfit), rescued)
             rows.append(row)
-        return records.batch(pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(self._fields))), odd)
+        return pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(self._fields))), odd
 
     def _reason(self, misfit: MisfitError) -> str | None:
         """Return the column that a line does not fit, as the reason of an error; None: the line only has surplus."""
@@ -161,8 +202,16 @@ def _objects(data: bytes) -> int:
     ends = np.concatenate((breaks, [len(data)]))
     if data.endswith(b"\n"):
         begins, ends = begins[:-1], ends[:-1]
+    return _framed(text, begins, ends)
+
+
+def _framed(text: npt.NDArray[np.uint8], begins: npt.NDArray[Any], ends: npt.NDArray[Any]) -> int:
+    """Return the number of parts of a text if each begins with ``{`` and ends with ``}``, else 0.
+
+    begins, ends: the first byte of each part, and that of the line end after it.
+    """
     # A blank line has no ``{``.  If the first line is blank, index -1 is the last byte of the text, which is harmless.
-    if not data or (text[begins] != _OPENING).any():
+    if not len(text) or (text[begins] != _OPENING).any():
         return 0
     last = text[ends - 1]
     last = np.where(last == _RETURN, text[ends - 2], last)
@@ -179,6 +228,11 @@ def _parts(block: LineBlock, count: int) -> Iterator[LineBlock]:
         if end > begin:
             yield LineBlock(offset + begin, data[begin:end] if count > 1 else data)
             begin = end
+
+
+def _size(texts: pa.BinaryArray) -> int:
+    """Return the bytes that some texts have together."""
+    return int(pc.sum(pc.binary_length(texts)).as_py())
 
 
 def _is_utf8(data: bytes) -> bool:

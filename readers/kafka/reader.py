@@ -6,7 +6,7 @@ Small ranges of many partitions are fetched by one request for each broker.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import groupby
@@ -26,10 +26,11 @@ from tidegate.errors import (
     UnknownPartitionError,
 )
 from tidegate.readers.archive.directory import ArchivedPart
+from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.arrays import are_null, int64_values, integers
 from tidegate.readers.bad_record_files import BadRecordFiles
 from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRows
-from tidegate.readers.event_time.records import RecordTimes
+from tidegate.readers.event_time.records import JudgedRecords, RecordTimes
 from tidegate.readers.kafka.batches import RecordBatch, corruption_named, holds_a_batch, visible_batches
 from tidegate.readers.kafka.client import FEW_BYTES, KafkaClient, idle_clients
 from tidegate.readers.kafka.cluster import LeaderCall
@@ -43,6 +44,7 @@ from tidegate.readers.kafka.rows import (
     arrow_schema,
     lines_of,
 )
+from tidegate.readers.kafka.typed import DecodedRows, TypedRecords
 
 if TYPE_CHECKING:
     from tidegate.readers.archive.archive import Archive
@@ -137,6 +139,7 @@ class KafkaSplitReader(SplitReader):
     include_event_time: also deliver the columns ``event_time``, null where planning left the row out, and
         ``event_time_fault``, the fault of the row's own time.
     max_batch_bytes: the greatest size of an Arrow batch, below 2 GiB; a larger record comes alone.
+    typed: decodes values and keys, selects rows and columns; None: rows are as Kafka has them.
     archive: the place of records that the details name as archived.
 
     The details of a task are KafkaDetails.
@@ -148,7 +151,7 @@ class KafkaSplitReader(SplitReader):
     Decompressed, a batch is at most ``max_decompressed_bytes``.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a choice of its own
         self,
         config: KafkaConnectionConfig,
         *,
@@ -158,6 +161,7 @@ class KafkaSplitReader(SplitReader):
         bad_records: BadRecordFile | None = None,
         include_event_time: bool = False,
         max_batch_bytes: int = 2 << 20,
+        typed: TypedRecords | None = None,
         archive: Archive | None = None,
     ) -> None:
         self._config = config
@@ -165,7 +169,7 @@ class KafkaSplitReader(SplitReader):
         self._fail_on_data_loss = fail_on_data_loss
         self._event_times, self._include_event_time = event_times, include_event_time
         self._max_batch_bytes = max_batch_bytes
-        self._archive = archive
+        self._typed, self._archive = typed, archive
         self._place = bad_records
         self._set_aside: dict[SplitRange, int] = {}
 
@@ -184,13 +188,17 @@ class KafkaSplitReader(SplitReader):
         """Yield the records of each range, one range after the other."""
         event_times = self._event_times
         wants_times = event_times is not None and (event_times.policy.refuses_rows or self._include_event_time)
-        if wants_times:
-            yield from (rows for timed in self.read_timed(task) if (rows := timed.delivered).num_rows)
+        if wants_times or self._typed is not None:
+            batches = self._timed(task, judges=wants_times)
+            yield from (rows for timed in batches if (rows := timed.delivered).num_rows)
         else:
             yield from (batch for _, batch, _ in self._read(task, include_headers=self._include_headers))
 
     def read_timed(self, task: ReadTask) -> TimedRows:
         """Yield the records with their event times; a mark of a generator may be a bad record."""
+        yield from self._timed(task, judges=True)
+
+    def _timed(self, task: ReadTask, *, judges: bool) -> TimedRows:
         batches = self._read(task, include_headers=self._judges_by_headers)
         for number, of_range in groupby(batches, lambda read: read[0]):
             wanted, aside = task.ranges[number], None
@@ -198,7 +206,8 @@ class KafkaSplitReader(SplitReader):
             for _, batch, details in of_range:
                 if self._place is not None and aside is None:
                     aside = self._place.of_range(self._config, wanted, details.topic_id)
-                yield self._judged(number, batch, task.horizon, wanted, aside)
+                for decoded in (DecodedRows(batch, batch, {}),) if self._typed is None else self._typed.decoded(batch):
+                    yield self._judged(number, decoded, task.horizon if judges else None, wanted, aside)
             if aside is not None:
                 aside.flush()
 
@@ -246,30 +255,47 @@ class KafkaSplitReader(SplitReader):
                 yield from self._read_range(client, left, details, None, include_headers=include_headers)
 
     def _judged(
-        self, number: int, batch: pa.RecordBatch, horizon: Horizon, wanted: SplitRange, aside: BadRecordFiles | None
+        self,
+        number: int,
+        decoded: DecodedRows,
+        horizon: Horizon | None,
+        wanted: SplitRange,
+        aside: BadRecordFiles | None,
     ) -> TimedBatch:
-        event_times, is_aside = self._event_times or RecordTimes(), None
-        times, faults, set_aside = event_times.judge(batch, horizon)
-        if set_aside:
-            self._set_aside[wanted] += len(set_aside)
+        raw, batch, bad = decoded
+        event_times = self._event_times or RecordTimes()
+        if horizon is None:
+            judged = JudgedRecords(pa.nulls(len(raw), pa.int64()), pa.nulls(len(raw), pa.string()))
+        else:
+            judged = event_times.judge(batch if event_times.by_column else raw, horizon)
+        untimed = {row: f"the record {why}" for row, why in judged.set_aside.items()}
+        refused = dict(sorted({**untimed, **bad}.items()))
+        if refused:
+            self._set_aside[wanted] += len(refused)
             if aside is not None:
-                for line in lines_of(batch.take(pa.array([*set_aside], pa.int64())), [*set_aside.values()]):
+                for line in lines_of(raw.take(pa.array([*refused], pa.int64())), [*refused.values()]):
                     aside.add(line)
-            marked = np.zeros(batch.num_rows, np.bool_)
-            marked[[*set_aside]] = True
-            is_aside = pa.array(marked)
         if self._judges_by_headers and not self._include_headers:
             batch = batch.drop_columns(["headers"])
         if self._include_event_time:
+            times = judged.times
             column = integers(int64_values(times) * MICROSECONDS, pa.timestamp("us", "UTC"), are_null(times))
-            batch = batch.append_column(EVENT_TIME, column).append_column(EVENT_TIME_FAULT, faults)
-        return TimedBatch(number, batch, times, is_aside)
+            batch = batch.append_column(EVENT_TIME, column).append_column(EVENT_TIME_FAULT, judged.faults)
+        left_out = _marked(refused, batch.num_rows) if refused else None
+        if self._typed is not None:
+            unselected = self._typed.left_out(batch)
+            left_out = (
+                unselected if left_out is None else left_out if unselected is None else pc.or_(left_out, unselected)
+            )
+            batch = self._typed.delivered(batch)
+        return TimedBatch(number, batch, judged.times, left_out)
 
     @property
     def _judges_by_headers(self) -> bool:
         """Whether headers are decoded together with event times; a bad record is written with its headers."""
         times_need_them = self._event_times is not None and self._event_times.needs_headers
-        return self._include_headers or times_need_them or self._place is not None
+        typed_needs_them = self._typed is not None and self._typed.needs_headers
+        return self._include_headers or times_need_them or typed_needs_them or self._place is not None
 
     def _read_range(
         self,
@@ -360,6 +386,12 @@ class KafkaSplitReader(SplitReader):
         if self._fail_on_data_loss:
             raise DataLossError(f"{sentence} (failOnDataLoss)") from None
         log.warning("%s; the missing records are skipped", sentence)
+
+
+def _marked(rows: Collection[int], count: int) -> pa.BooleanArray:
+    marks = np.zeros(count, np.bool_)
+    marks[[*rows]] = True
+    return pa.array(marks)
 
 
 def _check_epoch(batch: RecordBatch, wanted: SplitRange, details: KafkaDetails) -> None:

@@ -75,14 +75,14 @@ def lines_of(rows: pa.RecordBatch, reasons: Sequence[str]) -> Iterator[Mapping[s
     """Yield the line of each record.
 
     rows: with the columns of Spark's Kafka source, ``headers`` included.
-    reasons: a clause after "the record" for each.
+    reasons: a sentence for each.
     """
     # Times in ms have a wider range than Python's datetimes.
     rows = rows.set_column(rows.schema.get_field_index("timestamp"), "timestamp", RecordTimestamp()(rows))
     for row, reason in zip(rows.to_pylist(), reasons, strict=True):
         headers = [{"key": h["key"], "value": _text(h["value"])} for h in row["headers"] or ()]
         texts = {"key": _text(row["key"]), "value": _text(row["value"]), "headers": headers}
-        yield {**{name: row[name] for name in _PLAIN}, "reason": f"the record {reason}", **texts}
+        yield {**{name: row[name] for name in _PLAIN}, "reason": reason, **texts}
 
 
 def _text(data: bytes | None) -> str | None:

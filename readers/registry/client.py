@@ -35,6 +35,9 @@ from tidegate.readers.retry import Deadline
 VALUE_SCHEMA_ID = "__value_schema_id"
 """The header that holds the id of the value's schema (Confluent: HeaderSchemaIdSerializer)."""
 
+KEY_SCHEMA_ID = "__key_schema_id"
+"""The same for the schema of the key."""
+
 _ID_BYTES, _GUID_BYTES = 5, 17
 _MOST_INDEXES = 64  # more levels than any schema has
 

@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -67,6 +67,8 @@ class RegistryColumn:
     subject: the subject of that schema, in whose context the ids are.
     message: the full name of the Protobuf message, which no other message stands for.
     kind: the type of a value, one of Spark's.
+    names: the wanted fields; None: all that Spark can hold.
+    id_header: the header that may hold the id of a value's schema.
     mode: the policy for a value that cannot be decoded: "FAILFAST" raises CorruptDataError, "PERMISSIVE" makes it null.
     """
 
@@ -77,6 +79,12 @@ class RegistryColumn:
     message: str | None
     kind: pa.DataType
     mode: Mode = "FAILFAST"
+    names: tuple[str, ...] | None = None
+    id_header: str = VALUE_SCHEMA_ID
+
+    def only(self, name: str) -> RegistryColumn:
+        """Return the column with only one field of its values."""
+        return replace(self, kind=pa.struct([self.kind.field(name)]), names=(name,))
 
     def decoded(self, values: pa.Array, headers: pa.Array | None = None) -> pa.Array:
         """Return the decoded values; a null stays null.
@@ -98,7 +106,7 @@ class RegistryColumn:
         parts, places = [pa.nulls(1, self.kind)], np.zeros(len(values), np.int64)
         problems: dict[int, str] = {}
         decoded = 1
-        for group in _groups(self.form, values, headers):
+        for group in _groups(self.form, values, headers, self.id_header):
             found = self._decoder(group)
             if isinstance(found, str):
                 problems.update(dict.fromkeys(group.rows, found))
@@ -120,13 +128,13 @@ class RegistryColumn:
         if group.schema is None:
             return (
                 "is not in Confluent's wire format, which begins with a byte 0 and the id of a schema, and its record "
-                f"has no header {VALUE_SCHEMA_ID}, or its headers were not given"
+                f"has no header {self.id_header}, or its headers were not given"
             )
         schema = registry_of(self.registry).schema(group.schema, self.subject)
         if schema is None:
             hint = LONG_IDS if group.schema == 0 else ""
             return f"names the schema {group.schema}, which the registry does not have{hint}"
-        found = decoder_of(self.form, schema, self.reader, None, group.message, self.message)
+        found = decoder_of(self.form, schema, self.reader, self.names, group.message, self.message)
         if isinstance(found, TidegateError):
             return f"of the schema {group.schema} cannot be read as one of {self.subject!r}: {found}"
         return found
@@ -230,8 +238,8 @@ class _Group(NamedTuple):
     payloads: list[bytes]
 
 
-def _groups(form: Form, values: pa.Array, headers: pa.Array | None) -> list[_Group]:
-    ids = [None] * len(values) if headers is None else last_header(headers, VALUE_SCHEMA_ID).to_pylist()
+def _groups(form: Form, values: pa.Array, headers: pa.Array | None, id_header: str = VALUE_SCHEMA_ID) -> list[_Group]:
+    ids = [None] * len(values) if headers is None else last_header(headers, id_header).to_pylist()
     groups: dict[tuple[SchemaId | None, tuple[int, ...]], _Group] = {}
     for row, (value, header) in enumerate(zip(values.to_pylist(), ids, strict=True)):
         if value is None:

@@ -18,7 +18,7 @@ from tidegate.alignment.durations import epoch_ms
 from tidegate.enumerators.kafka.offsets import ByTimestamp, OffsetPoint, OffsetsSpec
 from tidegate.enumerators.kafka.subscription import check_pattern
 from tidegate.readers.archive.columns import TableColumns
-from tidegate.readers.event_time.assigners import assigner_of
+from tidegate.readers.event_time.assigners import assigner_of, names_a_column
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.records import marks_of
 from tidegate.readers.kafka.client import EARLIEST, LATEST
@@ -165,9 +165,11 @@ def _numbers(value: Any) -> tuple[int, ...]:
 
 def _event_time(value: Any) -> Any:
     if isinstance(value, str):
-        assigner_of(value, None, _ANY)
+        if not names_a_column(value):
+            assigner_of(value, None, _ANY)
     elif not callable(value):
-        raise ValueError("expected timestamp, header:NAME, json:/pointer, avro:/field, protobuf:/field, or a function")  # noqa: TRY004
+        expected = "timestamp, value.COLUMN, header:NAME, json:/pointer, avro:/field, protobuf:/field, or a function"
+        raise ValueError(f"expected {expected}")  # noqa: TRY004
     return value
 
 
@@ -208,11 +210,14 @@ Location: TypeAlias = Annotated[str, AfterValidator(check_location)]
 WatermarkFrom: TypeAlias = Annotated[str, AfterValidator(_watermark_from)]
 
 
-def check_bad_records(path: str | None, policy: EventTimePolicy) -> None:
-    """Raise ValueError for a place that contradicts the policy."""
+def check_bad_records(path: str | None, policy: EventTimePolicy, *, is_typed: bool) -> None:
+    """Raise ValueError for a place that contradicts the policy.
+
+    is_typed: values or keys are decoded, and may be bad whatever the policy.
+    """
     if path is None:
         return
-    if policy.bad == "ignore":
+    if policy.bad == "ignore" and not is_typed:
         raise ValueError(
             "badRecordsPath is set, but badEventTime is 'ignore', which refuses no record; set it to fail or "
             "record-timestamp"

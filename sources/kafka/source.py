@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -22,7 +23,7 @@ from tidegate.enumerators.kafka.topics import KafkaSnapshot
 from tidegate.enumerators.planning.run_log import first_names
 from tidegate.errors import OptionError
 from tidegate.readers.contract import SplitReader
-from tidegate.readers.event_time.assigners import TimestampAssigner, assigner_of
+from tidegate.readers.event_time.assigners import ColumnTimestamp, TimestampAssigner, assigner_of, names_a_column
 from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.records import RecordTimes, marks_of, punctuated_by
 from tidegate.readers.event_time.units import TimeUnit
@@ -30,8 +31,8 @@ from tidegate.readers.kafka.client import EARLIEST, LATEST
 from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.rows import BadRecordFile, arrow_schema
+from tidegate.readers.kafka.typed import TypedRecords
 from tidegate.readers.places.place import BadRecordFolder
-from tidegate.readers.registry.client import RegistryConfig
 from tidegate.sources.contract import check_only_origin
 from tidegate.sources.kafka.java.properties import connection_config, read_properties, without_effect
 from tidegate.sources.kafka.java.table import NO_GROUP
@@ -39,7 +40,6 @@ from tidegate.sources.kafka.option_types import (
     ArchiveColumns,
     ArchiveLocation,
     EventTimeOption,
-    Location,
     Offsets,
     Partitions,
     Timestamp,
@@ -54,13 +54,13 @@ from tidegate.sources.kafka.option_types import (
     given_points,
     overruled,
 )
+from tidegate.sources.kafka.typed import TypedTopicOptions
 from tidegate.sources.options import lower_case, option_names
-from tidegate.sources.registry_options import registry_config
+from tidegate.sources.registry_options import RegistryOptions
 from tidegate.sources.source import Source
 
 _LOG = logging.getLogger("tidegate.planner")
 _PREFIX = "kafka."
-_REGISTRY = "schema.registry."
 _IN_REGISTRY = ("avro:", "protobuf:")
 _DEADLINE = "kafka.default.api.timeout.ms limits every operation, with all retries"
 WITHOUT_EFFECT: Mapping[str, str] = {
@@ -74,10 +74,11 @@ _ACCEPTED = frozenset(name.lower() for name in WITHOUT_EFFECT)
 _SUBSCRIBE = "set subscribe, subscribePattern or assign"
 
 
-class KafkaSource(Source):
+class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
     """Reads Kafka topics, aligned in event time.
 
-    The Spark options have the names of Spark's built-in source, in camelCase.
+    The Spark options have the names of Spark's built-in source, in camelCase.  Base classes describe those for typed
+    topics and of the schema registry.
 
     bootstrap_servers: ``host:port``, several separated by commas; an IPv6 address in brackets.  Default port: 9092.
     kafka: the options ``kafka.*``: properties of the client without their prefix, such as
@@ -111,14 +112,9 @@ class KafkaSource(Source):
     archive_columns: the columns of the table, if they have other names than Spark's Kafka source gives them, such as
         ``offset=meta.offset, topic='orders'``; a topic in quotes is that of all rows.
     event_time: the origin of event times: ``timestamp``, the record's own; ``header:NAME``;
-        ``json:/pointer/into/value`` (RFC 6901); ``avro:`` or ``protobuf:`` with such a pointer.  In Python also any
+        ``json:/pointer/into/value`` (RFC 6901); ``avro:`` or ``protobuf:`` with such a pointer; or a column of the
+        decoded value or key, such as ``value.at``, which is decoded once for rows and times.  In Python also any
         function from a RecordBatch with these columns to an int64 array of milliseconds.
-    schema_registry_url: the registry with the schemas of Avro and Protobuf values; several are separated by commas.
-    schema_registry_basic_auth_user_info: ``user:password`` for the registry.
-    schema_registry_bearer_auth_token: a bearer token for the registry, instead of a user.
-    schema_registry_ssl_ca_location: PEM file with the certificates of the trusted CAs; default: the system's.
-    schema_registry_ssl_certificate_location: PEM file with the certificate that is shown to a registry that asks.
-    schema_registry_ssl_key_location: PEM file with the key of that certificate.
     event_time_unit: the unit of a header or field: ``s``, ``ms``, ``us``, ``ns`` or ``iso8601``.  Default: detected
         from the first value, then fixed in the checkpoint.
     watermark_from: the origin of each partition's watermark in its records: ``header:NAME``, which implies
@@ -128,8 +124,6 @@ class KafkaSource(Source):
     max_bytes_per_trigger: the maximum of bytes in a batch, as stored in Kafka, estimated by the mean size of a record.
     min_offsets_per_trigger: delay a batch until there is this number of offsets, for ``max_trigger_delay`` at most.
     max_records_per_partition: the maximum number of offsets in one Spark task.
-    bad_records_path: a folder that all executors share, or ``s3://bucket/prefix``.  Records that ``bad_event_time``
-        refuses are written there, and the query continues without them.
     include_headers: add the column ``headers``.
     include_event_time: add two columns.  ``event_time`` is the time that planning used, null if it left the row out.
         ``event_time_fault`` is ``bad`` or ``future`` if the row's own time was, else null.
@@ -170,25 +164,8 @@ class KafkaSource(Source):
     max_bytes_per_trigger: PositiveInt | None = None
     min_offsets_per_trigger: PositiveInt | None = None
     max_records_per_partition: PositiveInt | None = None
-    bad_records_path: Location | None = None
     include_headers: bool = False
     include_event_time: bool = False
-    schema_registry_url: Annotated[str | None, Field(min_length=1, serialization_alias="schema.registry.url")] = None
-    schema_registry_basic_auth_user_info: Annotated[
-        str | None, Field(repr=False, serialization_alias="schema.registry.basic.auth.user.info")
-    ] = None
-    schema_registry_bearer_auth_token: Annotated[
-        str | None, Field(min_length=1, repr=False, serialization_alias="schema.registry.bearer.auth.token")
-    ] = None
-    schema_registry_ssl_ca_location: Annotated[
-        str | None, Field(serialization_alias="schema.registry.ssl.ca.location")
-    ] = None
-    schema_registry_ssl_certificate_location: Annotated[
-        str | None, Field(serialization_alias="schema.registry.ssl.certificate.location")
-    ] = None
-    schema_registry_ssl_key_location: Annotated[
-        str | None, Field(serialization_alias="schema.registry.ssl.key.location")
-    ] = None
     commit_group_id: Annotated[str | None, Field(min_length=1)] = None
     _of_spark: tuple[str, ...] = ()  # the options without effect that were set
 
@@ -232,7 +209,7 @@ class KafkaSource(Source):
     def _consistent(self) -> Self:
         self._check_subscription()
         self._check_starting_group()
-        registry = self._registry  # raises for contradictory options, whatever they are for
+        registry = self.registry  # raises for contradictory options, whatever they are for
         if (self.min_offsets_per_trigger or 0) > (self.max_offsets_per_trigger or sys.maxsize):
             raise ValueError(
                 f"minOffsetsPerTrigger is {self.min_offsets_per_trigger}, more than maxOffsetsPerTrigger, "
@@ -251,19 +228,30 @@ class KafkaSource(Source):
             marks_of(self.watermark_from, registry)
         if self.archive_columns is not None and not (self.archive or "").startswith(("delta:", "iceberg:")):
             raise ValueError("archive.columns is set, but archive names no table, such as delta:s3://lake/orders")
-        check_bad_records(self.bad_records_path, super().event_time_policy)
-        _ = self.event_times, self._config  # these raise for what cannot be, too
+        check_bad_records(self.bad_records_path, super().event_time_policy, is_typed=self.is_typed)
+        self.check_typed(registry, self._topics, self.watermark_from)
+        if not self.decodes_registered:
+            _ = self.arrow_schema, self.event_times
+        _ = self._config  # these raise for what cannot be, too
         return self
+
+    @property
+    def _topics(self) -> tuple[str, ...]:
+        return tuple(self.subscribe or self.assign or ())
+
+    @cached_property
+    def typed(self) -> TypedRecords | None:
+        """What decodes records, and selects rows and columns; None: rows stay as Kafka has them.
+
+        Pickled with the source, so that all processes of a query have the schema that the registry had when the source
+        was loaded.
+        """
+        return self.typed_records(self.registry, self._topics, self._own_columns)
 
     @property
     def _has_headers(self) -> bool:
         """Whether rows have the column ``headers``: a generator sees the columns of the rows, and no others."""
         return self.include_headers or (self.watermark_from or "").startswith("header:")
-
-    @property
-    def sets_bad_records_aside(self) -> bool:
-        """Whether a place for bad records is set."""
-        return self.bad_records_path is not None
 
     @property
     def event_time_policy(self) -> EventTimePolicy:
@@ -286,12 +274,6 @@ class KafkaSource(Source):
             raise ValueError(f"the options startingGroupId and {other} exclude each other; set one of them")
 
     @property
-    def _registry(self) -> RegistryConfig | None:
-        given = {option: getattr(self, name) for name, option in option_names(type(self)).items()}
-        options = {name: value for name, value in given.items() if name.startswith(_REGISTRY) and value is not None}
-        return registry_config(options) if options else None
-
-    @property
     def _starts(self) -> list[OffsetsSpec]:
         """The starts that are set, without that of a group; the first one decides."""
         return given_points(
@@ -310,14 +292,19 @@ class KafkaSource(Source):
         reasons = without_effect(self.kafka)
         reasons += [f"{name} ({WITHOUT_EFFECT[name]})" for name in self._of_spark]
         origins = (str(self.event_time), str(self.watermark_from))
-        if self.schema_registry_url is not None and not any(origin.startswith(_IN_REGISTRY) for origin in origins):
-            beginnings = f"eventTime and watermarkFrom begin with none of {', '.join(_IN_REGISTRY)}"
+        asks = self.decodes_registered or any(origin.startswith(_IN_REGISTRY) for origin in origins)
+        if self.schema_registry_url is not None and not asks:
+            beginnings = f"no format is avro or protobuf, and no event time begins with {' or '.join(_IN_REGISTRY)}"
             reasons.append(f"{names['schema_registry_url']} ({beginnings})")
         return [*reasons, *overruled(self._starts), *overruled(self._ends)]
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The columns of Spark's built-in Kafka source, types and nullability included."""
+        """The columns of Spark's built-in Kafka source, types and nullability included, decoded as the options say."""
+        return self._own_columns if self.typed is None else self.typed.delivered_schema(self._own_columns)
+
+    @property
+    def _own_columns(self) -> pa.Schema:
         return arrow_schema(include_headers=self._has_headers, include_event_time=self.include_event_time)
 
     @property
@@ -364,7 +351,7 @@ class KafkaSource(Source):
         self._check_place()
         if self.watermark_from is None:
             return self
-        marked = punctuated_by(self.watermark_from, self._registry)
+        marked = punctuated_by(self.watermark_from, self.registry)
         strategy = replace(self.watermarks, out_of_orderness=None, generator=marked)
         return self.model_copy(update={"watermarks": strategy})
 
@@ -400,7 +387,11 @@ class KafkaSource(Source):
     def reader(self, state: Json | None) -> SplitReader:
         """Read record batches straight into Arrow."""
         event_times = KafkaSnapshot.from_json(state).with_detected_unit(self.event_times)
-        folder, identity = self._bad_records_folder, f"{event_times.name} {event_times.policy.bad}"
+        folder, formats = (
+            self._bad_records_folder,
+            (self.value_format, self.value_schema, self.key_format, self.key_schema),
+        )
+        identity = f"{event_times.name} {event_times.policy.bad}" + (f" {formats}" if self.is_typed else "")
         return KafkaSplitReader(
             self._config,
             include_headers=self._has_headers,
@@ -408,6 +399,7 @@ class KafkaSource(Source):
             event_times=event_times,
             bad_records=None if folder is None else BadRecordFile(folder, identity),
             include_event_time=self.include_event_time,
+            typed=self.typed,
             archive=archive_at(self.archive, self.archive_columns),
         )
 
@@ -432,8 +424,12 @@ class KafkaSource(Source):
     @property
     def event_times(self) -> RecordTimes:
         """The origin of event times, and the policy for rows without a usable one."""
-        if isinstance(self.event_time, str):
-            assigner: TimestampAssigner = assigner_of(self.event_time, self.event_time_unit, self._registry)
+        assigner: TimestampAssigner
+        if isinstance(self.event_time, str) and names_a_column(self.event_time):
+            read = (self.typed or TypedRecords()).column(self.event_time, self.event_time_unit)
+            assigner = ColumnTimestamp(self.event_time, read, self.event_time_unit)
+        elif isinstance(self.event_time, str):
+            assigner = assigner_of(self.event_time, self.event_time_unit, self.registry)
         else:
             assigner = self.event_time
         return RecordTimes(assigner, self.event_time_policy)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -25,10 +24,7 @@ from tidegate.readers.objects.partitions import METADATA, is_hidden
 from tidegate.readers.objects.values import ObjectFormat
 from tidegate.readers.s3.config import S3Address, S3ConnectionConfig, s3_address
 from tidegate.readers.s3.store import ObjectStore
-from tidegate.sources.options import Duration, lower_case
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+from tidegate.sources.options import Duration, as_schema, lower_case
 
 
 def _endpoint(value: Any) -> Any:
@@ -313,17 +309,8 @@ class S3FormatOptions(FormatOptions):
         return self.format_factory.create(self, store, reading)
 
 
-def schema_of(columns: StructType) -> pa.Schema:
-    """Return columns of Spark as Arrow's."""
-    from tidegate.spark_private import to_arrow_schema  # options go without PySpark
-
-    schema: pa.Schema = to_arrow_schema(columns, timezone="UTC")
-    return schema
-
-
 def _columns(value: Any) -> Any:
-    if (types := sys.modules.get("pyspark.sql.types")) is not None and isinstance(value, types.StructType):
-        return schema_of(value)
+    value = as_schema(value)
     if isinstance(value, str):
         value = value.split(",")
     if isinstance(value, list | tuple) and all(isinstance(name, str) and name.strip() for name in value) and value:

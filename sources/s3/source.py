@@ -35,6 +35,7 @@ from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.reader import S3SplitReader
 from tidegate.readers.s3.store import ObjectStore
 from tidegate.sources.contract import check_only_origin
+from tidegate.sources.options import schema_of
 from tidegate.sources.s3.first_objects import FirstObjects
 from tidegate.sources.s3.options import (
     KEPT_OPTIONS,
@@ -43,7 +44,6 @@ from tidegate.sources.s3.options import (
     S3FormatOptions,
     S3RowOptions,
     is_listed,
-    schema_of,
 )
 from tidegate.sources.source import Source
 

@@ -21,6 +21,7 @@ _OF_EXTRAS = {
     "iceberg": {"pyiceberg"},
     "registry": {"fastavro", "google", "grpc_tools"},
     "spark": {"pandas", "py4j", "pyspark"},
+    "where": {"sqlglot"},
     "windows": {"google", "grpc"},
 }
 """The packages that each extra installs, as they are imported."""

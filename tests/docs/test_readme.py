@@ -36,7 +36,7 @@ class Reader:
     def __init__(self, bucket):
         (port,) = free_ports(1)
         self._own = {"localhost:9092": f"localhost:{port}", "--port 9092": f"--port {port}"}
-        self._kafka, self._bucket = None, bucket
+        self._kafka, self._bucket, self._programs = None, bucket, []
         self.shown = ""
 
     def type(self, block):
@@ -44,7 +44,7 @@ class Reader:
         if own.language == "text":  # what a program prints
             return
         if own.language == "python":
-            self._run(own.text)
+            self._programs.append(own.text)
             return
         for line in own.text.splitlines():
             program, *arguments = shlex.split(line, comments=True)
@@ -59,9 +59,10 @@ class Reader:
                 self._kafka = started(*arguments)
                 assert self._kafka.__enter__().stdout.readline()
 
-    def _run(self, program):
-        """Run a program after the example, in a Spark of its own, and look for errors on stderr."""
-        command = [sys.executable, "-c", FIRST_CONTACT, ROOT / "examples" / "objects.py", program, self._bucket.path]
+    def run(self):
+        """Run the programs after the example, in a process of their own, and look for errors on stderr."""
+        programs = "\n".join(self._programs)
+        command = [sys.executable, "-c", FIRST_CONTACT, ROOT / "examples" / "objects.py", programs, self._bucket.path]
         environment = {**os.environ, **self._bucket.server.environment}
         ended = subprocess.run(
             command, env=environment, capture_output=True, text=True, check=False, timeout=2 * PATIENCE_S
@@ -89,8 +90,10 @@ def test_the_readme_runs_from_top_to_bottom(reader, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for block in blocks("README.md"):
         reader.type(block)
+    reader.run()
     # Of the objects: Spark's watermark trails the last row by 61 minutes.
     assert all(row in cells(reader.shown) for row in ([3, 180], [120]))
     counts = [int(count) for count in re.findall(r"^\|20.{17}\| +(\d+)\|$", reader.shown, re.MULTILINE)]
     assert ORDERS - 500 < sum(counts) <= ORDERS
+    assert sum(int(sold) for sold in re.findall(r"^\|[ DEFRPL]+\| +(\d+)\|$", reader.shown, re.MULTILINE)) > ORDERS
     assert {180, 240} <= {*counts}  # and a window that the first order began, unless it began with the window

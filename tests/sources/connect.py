@@ -60,10 +60,13 @@ def main():
         windows = str(tidegate.windowed(source.read_stream(spark), "partition", "timestamp"))
     except tidegate.OptionError as error:
         windows = str(error)
+    batch = by_name.load().count()
+    typed = by_name.options(valueFormat="json", valueSchema="n INT", mode="PERMISSIVE", where="offset < 10").load()
     print(
         json.dumps(
             {
-                "batch": by_name.load().count(),
+                "batch": batch,
+                "typed": [typed.count(), typed.schema["value"].dataType.simpleString()],
                 "rows": rows,
                 "texts": sorted(row["value"] for row in spark.read.parquet(f"{folder}/texts").collect()),
                 "batches": len(query.recentProgress),

@@ -1,4 +1,4 @@
-"""A query that tests kill: it copies a topic and its archive to Parquet, and can be started again."""
+"""A query that tests kill: it copies a typed topic and its archive to Parquet, and can be started again."""
 
 from datetime import timedelta
 
@@ -13,6 +13,8 @@ def start(spark, servers, topic, archive, out):
         starting_offsets="earliest",
         archive=archive,
         max_offsets_per_trigger=2_000,
+        value_format="json",
+        value_schema="n BIGINT",
         bad_records_path=f"{out}/bad",
         watermarks=WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=1)),
     )

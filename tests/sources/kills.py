@@ -9,12 +9,17 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+
 from tests.sources.killable import commits
 from tests.support.command import PATIENCE_S, await_that
 from tests.support.streams import HOUR, NOON, even_times, every, new_topic
+from tidegate.servers.batches import encode_batch
+from tidegate.servers.history import write_batches
 
 ROWS_AN_HOUR = 1_000
 BAD_EVERY = 7  # of the last partition's records, one has no event time
+NO_JSON_EVERY = 11  # of each partition's records, one has a value that cannot be decoded
 
 
 def start_module(module, out, *arguments, **environment):
@@ -80,27 +85,45 @@ def let_end(driver, out):
 
 
 def written(spark, out):
-    """Return all records in the output, as sorted (partition, offset)."""
-    rows = spark.read.parquet(f"{out}/data").select("partition", "offset").collect()
+    """Return all records in the output, as sorted (partition, offset); their values hold the same offsets."""
+    rows = spark.read.parquet(f"{out}/data").select("partition", "offset", "value.n").collect()
+    assert all(row["n"] == row["offset"] for row in rows)
     return sorted((row["partition"], row["offset"]) for row in rows)
 
 
 def skewed_topic(kafka, hours):
     """Return a topic of a number of hours, and the rows of each partition; one partition has only the last hour.
 
-    Some rows of the last partition have no event time.
+    Values are JSON, but for some of them.  Some rows of the last partition have no event time.
     """
     counts = [hours * ROWS_AN_HOUR] * 2 + [ROWS_AN_HOUR]
     history = even_times(NOON, NOON + hours * HOUR, counts[0])
     late = even_times(NOON + (hours - 1) * HOUR, NOON + hours * HOUR, counts[2])
     late[::BAD_EVERY] = -1
-    return new_topic(kafka, history, history, late), counts
+    topic = new_topic(kafka, [], [], [])
+    parts = [
+        (partition, encode_batch(times[at : at + ROWS_AN_HOUR], values(at), "none"))
+        for partition, times in enumerate((history, history, late))
+        for at in range(0, len(times), ROWS_AN_HOUR)
+    ]
+    write_batches(kafka.bootstrap_servers, topic, parts)
+    return topic, counts
+
+
+def values(begin):
+    """Return the values of an hour's records from an offset on, as bytes of one length each."""
+    texts = [
+        "no JSON".ljust(16) if offset % NO_JSON_EVERY == 0 else f'{{"n":{offset:>10}}}'
+        for offset in range(begin, begin + ROWS_AN_HOUR)
+    ]
+    return np.frombuffer("".join(texts).encode(), np.uint8).reshape(ROWS_AN_HOUR, 16)
 
 
 def judge_written(spark, out, counts):
     """Raise AssertionError unless the output and the bad records are those of a ``skewed_topic``."""
-    bad = [(2, offset) for offset in range(0, counts[2], BAD_EVERY)]
-    assert written(spark, out) == sorted({*every(counts)} - {*bad})
+    records = every(counts)
+    bad = [(p, offset) for p, offset in records if offset % NO_JSON_EVERY == 0 or (p == 2 and offset % BAD_EVERY == 0)]
+    assert written(spark, out) == sorted({*records} - {*bad})
     assert sorted(set_aside(out)) == bad
 
 

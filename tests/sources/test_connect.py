@@ -47,6 +47,7 @@ def test_a_spark_connect_client_reads_aligned_and_sizes_its_batches_without_a_li
     assert "SESSION_CLOSED" not in client.stderr or "SparkConnectReleaseExecuteHandler" in client.stderr
     report = json.loads(client.stdout)
     assert report["batch"] == 3500
+    assert report["typed"] == [20, "struct<n:int>"]
     assert [tuple(row) for row in report["rows"]] == every([3000, 500])
     assert report["texts"] == ["one", "three", "two"]
     assert report["batches"] >= 4  # one an hour, and the first holds 1,000 rows at most

@@ -93,11 +93,13 @@ def test_a_wrong_option_is_told_at_once(options, mode, sentence):
         ({"event_time": "avro:/at"}, False),
         ({"event_time": "protobuf:/at"}, False),
         ({"watermark_from": "avro:/done"}, False),
+        ({"value_format": "avro"}, False),
     ],
 )
 def test_a_registry_that_nothing_asks_is_told_to_be_without_effect(fields, unused):
     fields = {**fields, "schema_registry_url": "http://r"}
     source = tidegate.KafkaSource(bootstrap_servers="broker:9092", subscribe=["clicks"], **fields)
     assert source.without_effect == [
-        "schema.registry.url (eventTime and watermarkFrom begin with none of avro:, protobuf:)" for _ in range(unused)
+        "schema.registry.url (no format is avro or protobuf, and no event time begins with avro: or protobuf:)"
+        for _ in range(unused)
     ]

@@ -9,7 +9,9 @@ from tests.sources.options_table import entries, in_options, kind, meanings, sho
 from tidegate import KafkaSource
 from tidegate.sources.contract import SourceContract
 from tidegate.sources.kafka.java.table import PROPERTIES
+from tidegate.sources.kafka.typed import TypedTopicOptions
 from tidegate.sources.options import option_names
+from tidegate.sources.registry_options import RegistryOptions
 
 PAGES = Path(__file__).parents[3] / "docs"
 OTHER_PAGES = {"properties": PAGES / "reference" / "kafka-properties.md"}
@@ -37,6 +39,9 @@ SUBJECTS = {
         *("eventTime", "eventTimeUnit", "badEventTime", "maxFutureSkew", "futureEventTime", "badRecordsPath"),
         *("maxOutOfOrderness", "watermarkFrom", "idleTimeout", "includeEventTime"),
         "sourceWatermark",
+    ),
+    "typed topics": (
+        *("valueFormat", "valueSchema", "keyFormat", "keySchema", "mode", "rescuedDataColumn", "columns", "where"),
     ),
     "schema registry": (
         *("schema.registry.url", "schema.registry.basic.auth.user.info", "schema.registry.bearer.auth.token"),
@@ -71,7 +76,8 @@ def options_tables():
 
 
 def _of_source():
-    names, said = option_names(KafkaSource), meanings(SourceContract) | meanings(KafkaSource)
+    classes = (SourceContract, KafkaSource, TypedTopicOptions, RegistryOptions)
+    names, said = option_names(KafkaSource), {field: text for of in classes for field, text in meanings(of).items()}
     for field, option in names.items():
         if field in {"kafka", "watermarks"}:
             continue

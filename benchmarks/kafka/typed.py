@@ -1,0 +1,137 @@
+"""Measures typed topics against Spark's own source with ``from_json``: JSON of 100 bytes to columns, counted, filtered.
+
+All read the same topic by batch queries to Spark's noop sink, by turns in one session.
+
+    python -m benchmarks.kafka.typed [--rows 1000000] [--rounds 5] [--partitions 4] [--cases columns counts filter]
+
+columns: four columns of each value.
+counts: count and sum by minute and shop, of 1,000 shops.
+filter: the four columns of the 5 % of the rows with a large amount.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+import tidegate
+from benchmarks.measuring.peers import BUILT_IN, TIDEGATE, built_in_jars, session
+from benchmarks.measuring.rounds import by_turns, cpu, print_table, ratio, seconds, spread
+from tidegate.servers import KafkaServer
+from tidegate.servers.batches import encode_batch
+from tidegate.servers.history import write_batches
+
+BEGIN_MS = 1_700_006_400_000
+FIELDS = "id BIGINT, shop STRING, amount DOUBLE, at TIMESTAMP"
+LARGE = 95.0  # amounts are even from 0 to 100
+SHOPS = 1_000
+VALUE_BYTES = 100
+RECORDS_PER_BATCH = 4_000
+
+Read: TypeAlias = Callable[[SparkSession, dict[str, str]], DataFrame]
+
+
+def fill(servers: str, topic: str, rows: int, partitions: int) -> None:
+    """Write orders of 100 bytes, one per millisecond in each partition."""
+    generator = np.random.default_rng(7)
+
+    def batch(start: int, count: int) -> bytes:
+        times = BEGIN_MS + np.arange(start, start + count, dtype=np.int64)
+        stamps = np.datetime_as_string(times.astype("datetime64[ms]"), timezone="UTC")
+        shops, cents = generator.integers(0, SHOPS, count), generator.integers(0, 10_000, count)
+        orders = (
+            f'{{"id":{10**9 + start + place},"shop":"shop-{shop:04}","amount":{cent / 100:5.2f},"at":"{stamp}","by":"'
+            for place, (shop, cent, stamp) in enumerate(zip(shops, cents, stamps, strict=True))
+        )
+        values = "".join(f'{order.ljust(VALUE_BYTES - 2, "x")}"}}' for order in orders).encode()
+        return encode_batch(times, np.frombuffer(values, np.uint8).reshape(count, VALUE_BYTES), "lz4")
+
+    each = rows // partitions
+    starts = [(partition, start) for start in range(0, each, RECORDS_PER_BATCH) for partition in range(partitions)]
+    write_batches(servers, topic, ((p, batch(start, min(RECORDS_PER_BATCH, each - start))) for p, start in starts))
+
+
+def parsed_by_spark(source: str, spark: SparkSession, options: dict[str, str]) -> DataFrame:
+    """Return the columns of values that ``from_json`` parses."""
+    raw = spark.read.format(source).options(**options).load()
+    return raw.select(f.from_json(f.col("value").cast("string"), FIELDS).alias("value")).select("value.*")
+
+
+def decoded(spark: SparkSession, options: dict[str, str], where: str | None = None) -> DataFrame:
+    """Return the columns of values that the reader decodes."""
+    typed = {"valueFormat": "json", "valueSchema": FIELDS, "columns": "value"}
+    only = {} if where is None else {"where": where}
+    return spark.read.format(TIDEGATE).options(**options, **typed, **only).load().select("value.*")
+
+
+def counted(rows: DataFrame) -> DataFrame:
+    """Return count and sum by minute and shop."""
+    return rows.groupBy(f.window("at", "1 minute"), "shop").agg(f.count("*"), f.sum("amount"))
+
+
+def large(rows: DataFrame) -> DataFrame:
+    """Return the rows with a large amount."""
+    return rows.where(f.col("amount") >= LARGE)
+
+
+READS: dict[str, Read] = {
+    "Spark's source, from_json": partial(parsed_by_spark, BUILT_IN),
+    "tidegate, from_json": partial(parsed_by_spark, TIDEGATE),
+    "tidegate, valueFormat": decoded,
+}
+FILTERED: dict[str, Read] = {
+    "Spark's source, from_json, filter": lambda spark, options: large(
+        READS["Spark's source, from_json"](spark, options)
+    ),
+    "tidegate, valueFormat, filter": lambda spark, options: large(decoded(spark, options)),
+    "tidegate, valueFormat, where": partial(decoded, where=f"value.amount >= {LARGE}"),
+}
+CASES: dict[str, dict[str, Read]] = {
+    "columns": READS,
+    "counts": {name: (lambda spark, options, read=read: counted(read(spark, options))) for name, read in READS.items()},
+    "filter": FILTERED,
+}
+
+
+def noop(rows: DataFrame) -> None:
+    """Run a batch query."""
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def main() -> None:
+    """Print a table for each case."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--cases", nargs="+", default=[*CASES], choices=[*CASES])
+    arguments = parser.parse_args()
+    with KafkaServer() as kafka:
+        kafka.create_topic("orders", arguments.partitions)
+        fill(kafka.bootstrap_servers, "orders", arguments.rows, arguments.partitions)
+        spark = session(settings={**tidegate.session_conf(), "spark.jars": built_in_jars()})
+        options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": "orders"}
+        for case in arguments.cases:
+            frames = {name: read(spark, options) for name, read in CASES[case].items()}
+            rows = {name: frame.count() for name, frame in frames.items()}
+            if len(set(rows.values())) > 1:
+                raise SystemExit(f"{case}: the sides give other numbers of rows: {rows}")
+            taken = by_turns({name: partial(noop, frame) for name, frame in frames.items()}, arguments.rounds)
+            first, *_ = taken.values()
+            print(f"\n{case}: {arguments.rows:,} records of 100 bytes, {arguments.rounds} rounds\n")
+            lines = [
+                (name, spread(seconds(runs)), ratio(seconds(first), seconds(runs)), cpu(runs))
+                for name, runs in taken.items()
+            ]
+            print_table(("", "seconds", "as fast as the first", "CPU seconds"), lines)
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""Rows of Kafka with decoded values and keys: what is bad, which rows a condition selects, and which columns remain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from tidegate.errors import BadRecordError, OptionError, did_you_mean
+from tidegate.readers.arrow import compute as pc
+from tidegate.readers.arrow.arrays import BATCH_BYTES, null_bytes
+from tidegate.readers.arrow.conform import position_of
+from tidegate.readers.event_time.columns import check_time_type
+from tidegate.readers.event_time.units import TimeUnit
+from tidegate.readers.kafka.rows import EVENT_TIME
+from tidegate.readers.registry.columns import Mode
+from tidegate.readers.values.decoders import ValueDecoder
+from tidegate.readers.values.where import Condition
+
+
+class DecodedRows(NamedTuple):
+    """Rows with decoded columns.
+
+    raw: the same rows, as Kafka has them.
+    bad: why records are no rows of the query, as a sentence, by row.
+    """
+
+    raw: pa.RecordBatch
+    rows: pa.RecordBatch
+    bad: Mapping[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TypedRecords:
+    """Decodes the values and keys of records, and delivers some of their rows and columns; picklable.
+
+    value, key: the decoders; None: the column stays bytes.
+    mode: FAILFAST ends the query at the first value or key that cannot be decoded.  PERMISSIVE makes null what cannot
+        be read of it.
+    sets_aside: such records are no rows of the query, whatever the mode.
+    rescued_column: the column for what values have beyond their columns; None: that is left out.
+    where: selects rows, by all columns; None: all.
+    columns: the names of the columns that remain, in order; None: all.
+    """
+
+    value: ValueDecoder | None = None
+    key: ValueDecoder | None = None
+    mode: Mode = "FAILFAST"
+    sets_aside: bool = False
+    rescued_column: str | None = None
+    where: Condition | None = None
+    columns: tuple[str, ...] | None = None
+
+    @property
+    def _decoders(self) -> dict[str, ValueDecoder]:
+        named = {"key": self.key, "value": self.value}
+        return {name: decoder for name, decoder in named.items() if decoder is not None}
+
+    @property
+    def needs_headers(self) -> bool:
+        """Whether headers may name the schemas of values."""
+        return any(decoder.needs_headers for decoder in self._decoders.values())
+
+    def schema(self, columns: pa.Schema) -> pa.Schema:
+        """Return all columns of rows whose own are ``columns`` before they are decoded; times come last."""
+        of = self._decoders
+        fields = [field.with_type(of[field.name].kind) if field.name in of else field for field in columns]
+        if self.rescued_column is not None:
+            place = columns.get_field_index(EVENT_TIME)
+            fields.insert(place if place >= 0 else len(fields), pa.field(self.rescued_column, pa.string()))
+        return pa.schema(fields)
+
+    def delivered_schema(self, columns: pa.Schema) -> pa.Schema:
+        """Return those of all columns that remain.  Raises OptionError for the name of a column that there is not."""
+        schema = self.schema(columns)
+        if self.columns is None:
+            return schema
+        places = [position_of(name, schema.names) for name in self.columns]
+        if None in places:
+            name = self.columns[places.index(None)]
+            hint = "; valueSchema names the fields of a value" if "." in name else did_you_mean(name, schema.names)
+            raise OptionError(f"columns names {name!r}, and there is no such column{hint}")
+        return pa.schema([schema.field(place) for place in places])
+
+    def decoded(self, batch: pa.RecordBatch) -> Iterator[DecodedRows]:
+        """Yield the rows of a batch, in parts of a bounded size.
+
+        Raises BadRecordError, which names the record and shows nothing of it, for the first bad one with FAILFAST.
+        Also raises the errors of decoders.
+        """
+        row_bytes = sum(null_bytes(decoder.kind) for decoder in self._decoders.values())
+        step = max(1, BATCH_BYTES // (row_bytes + 1))
+        for start in range(0, max(1, batch.num_rows), step):
+            yield self._decoded(batch.slice(start, step))
+
+    def _decoded(self, batch: pa.RecordBatch) -> DecodedRows:
+        headers = batch.column("headers") if self.needs_headers and "headers" in batch.schema.names else None
+        rows, bad = batch, dict[int, str]()
+        for name, decoder in self._decoders.items():
+            place = batch.schema.get_field_index(name)
+            values, problems, rescued = decoder.decode(batch.column(place), headers)
+            bad.update({row: f"the {name} {problem}" for row, problem in problems.items()})
+            rows = rows.set_column(place, pa.field(name, values.type), values)
+            if name == "value" and self.rescued_column is not None:
+                texts = pa.array(map(rescued.get, range(len(values))), pa.string()) if rescued else None
+                rows = rows.append_column(self.rescued_column, texts or pa.nulls(len(values), pa.string()))
+        if bad and self.mode == "FAILFAST" and not self.sets_aside:
+            row = min(bad)
+            topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
+            raise BadRecordError(
+                f"{topic}-{partition}: the record at offset {offset} is bad: {bad[row]}; to continue, set mode to "
+                "PERMISSIVE, or set badRecordsPath"
+            )
+        return DecodedRows(batch, rows, dict(sorted(bad.items())) if self.sets_aside else {})
+
+    def left_out(self, rows: pa.RecordBatch) -> pa.BooleanArray | None:
+        """Return which rows ``where`` does not select; None: it selects all."""
+        if self.where is None:
+            return None
+        return pc.invert(pc.fill_null(self.where(rows), fill_value=False))
+
+    def delivered(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the columns that remain."""
+        if self.columns is None:
+            return rows
+        return rows.select([rows.schema.names[position_of(name, rows.schema.names)] for name in self.columns])
+
+    def column(self, dotted: str, unit: TimeUnit | None = None) -> DecodedColumn:
+        """Return a column of the decoded value or key, such as ``value.at``, which alone is decoded where it is read.
+
+        Raises OptionError if there is no such column, or if values of its type are not times by the unit.
+        """
+        name, *rest = dotted.split(".")
+        decoder = self._decoders.get(name)
+        if decoder is None:
+            raise OptionError(f"eventTime is {dotted!r}, a column of the decoded {name}, but {name}Format is not set")
+        kind, path = decoder.kind, [name]
+        for inner in rest:
+            fields = [field.name for field in kind] if kinds.is_struct(kind) else []
+            place = position_of(inner, fields)
+            if place is None:
+                known = [".".join([*path, field]) for field in fields]
+                raise OptionError(f"eventTime is {dotted!r}, and there is no such column{did_you_mean(dotted, known)}")
+            path.append(fields[place])
+            kind = kind.field(place).type
+        has_unit = kinds.is_timestamp(kind) or kinds.is_date(kind)
+        check_time_type(dotted, kind, unit or (None if has_unit else "ms"))  # that of numbers is detected
+        only = decoder.only(path[1:])
+        value, key = (only, None) if name == "value" else (None, only)
+        return DecodedColumn(TypedRecords(value, key, self.mode, self.sets_aside), tuple(path))
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedColumn:
+    """A column within the decoded value or key of records; picklable.
+
+    records: decodes that column alone.
+    path: the names that lead to it, from ``value`` or ``key`` on.
+    """
+
+    records: TypedRecords
+    path: tuple[str, ...]
+
+    @property
+    def needs_headers(self) -> bool:
+        """Whether records that are not decoded yet need their headers."""
+        return self.records.needs_headers
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the column of records, decoded already or not.  Raises the errors of ``TypedRecords.decoded``."""
+        name, *inner = self.path
+        parts = [batch]
+        if kinds.is_binary(batch.column(name).type):
+            parts = [decoded.rows for decoded in self.records.decoded(batch)]
+        columns = [part.column(name) for part in parts]
+        column = columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
+        return pc.struct_field(column, inner) if inner else column

@@ -1,0 +1,103 @@
+"""Rows with decoded values: what is bad, which rows and columns remain, and the event times of a column."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from tests.support.kafka.lab import batch
+from tidegate.alignment.horizon import Horizon
+from tidegate.errors import BadRecordError, OptionError
+from tidegate.readers.arrow.ddl import columns_of_ddl
+from tidegate.readers.event_time.assigners import ColumnTimestamp
+from tidegate.readers.event_time.policy import EventTimePolicy
+from tidegate.readers.event_time.records import RecordTimes
+from tidegate.readers.kafka import typed
+from tidegate.readers.kafka.typed import TypedRecords
+from tidegate.readers.values.decoders import JsonValues, StringValues
+from tidegate.readers.values.where import condition_of
+
+SCHEMA = columns_of_ddl("id BIGINT, at TIMESTAMP, n STRUCT<ms: BIGINT>")
+VALUES = [b'{"id":1,"at":"2023-11-15T12:00:00Z","n":{"ms":1700049600000}}', None, b"{", b'{"id":"x"}']
+NOON_MS = 1_700_049_600_000
+
+
+def decoded(records, values=VALUES):
+    (rows,) = records.decoded(batch(values))
+    return rows
+
+
+def test_the_first_bad_record_ends_the_query_and_is_named_by_its_offset():
+    sentence = (
+        "^orders-3: the record at offset 42 is bad: the value is no JSON object: .*; to continue, set mode to "
+        "PERMISSIVE, or set badRecordsPath$"
+    )
+    with pytest.raises(BadRecordError, match=sentence):
+        decoded(TypedRecords(JsonValues(SCHEMA)))
+    bad_key = batch([None]).set_column(0, "key", pa.array([b"\xff"], pa.binary()))
+    with pytest.raises(BadRecordError, match="offset 40 is bad: the key is not UTF-8"):
+        [*TypedRecords(key=StringValues()).decoded(bad_key)]
+
+
+def test_bad_records_are_rows_with_nulls_or_no_rows():
+    none = {"id": None, "at": None, "n": None}
+    permissive = decoded(TypedRecords(JsonValues(SCHEMA), mode="PERMISSIVE"))
+    assert permissive.rows.column("value").to_pylist()[1:] == [None, none, none]
+    assert not permissive.bad
+    aside = decoded(TypedRecords(JsonValues(SCHEMA), sets_aside=True))
+    assert [*aside.bad.items()][1] == (3, "the value has no int64 in 'id'")
+    assert [*aside.bad] == [2, 3]
+    assert aside.raw.column("value").to_pylist() == VALUES
+
+
+def test_only_the_rows_and_columns_that_are_asked_for_remain():
+    records = TypedRecords(JsonValues(SCHEMA, rescues=True), mode="PERMISSIVE", rescued_column="rest")
+    own = batch(VALUES).schema
+    where = condition_of("VALUE.id = 1 or rest is not null", records.schema(own))
+    records = TypedRecords(
+        records.value, mode="PERMISSIVE", rescued_column="rest", where=where, columns=("Offset", "rest")
+    )
+    rows = decoded(records).rows
+    assert rows.schema.equals(records.schema(own))
+    assert records.left_out(rows).to_pylist() == [False, True, True, False]
+    delivered = records.delivered(rows)
+    assert delivered.schema.equals(records.delivered_schema(own))
+    assert delivered.to_pylist()[3] == {"offset": 43, "rest": '{"id":"x"}'}
+
+
+def test_wide_values_come_in_parts(monkeypatch):
+    monkeypatch.setattr(typed, "BATCH_BYTES", 60)
+    records = TypedRecords(JsonValues(columns_of_ddl("a BIGINT, b BIGINT")), mode="PERMISSIVE")
+    parts = [*records.decoded(batch([b'{"a":%d}' % n for n in range(8)]))]
+    assert len(parts) > 1
+    assert [row["a"] for part in parts for row in part.rows.column("value").to_pylist()] == [*range(8)]
+
+
+@pytest.mark.parametrize(
+    ("column", "unit", "sentence"),
+    [
+        ("value.id.x", None, "eventTime is 'value.id.x', and there is no such column$"),
+        ("value.att", None, r"no such column; did you mean 'value\.at'"),
+        ("value", None, "which holds no event time$"),
+        ("key.at", None, "a column of the decoded key, but keyFormat is not set$"),
+        ("value.at", "ms", "has its own unit$"),
+    ],
+)
+def test_an_event_time_that_no_column_has_is_refused(column, unit, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        TypedRecords(JsonValues(SCHEMA)).column(column, unit)
+
+
+@pytest.mark.parametrize("column", ["value.at", "value.N.ms"])
+@pytest.mark.parametrize("is_decoded", [True, False])
+def test_the_event_time_of_a_column_is_the_same_for_rows_and_for_peeks(column, is_decoded):
+    records = TypedRecords(JsonValues(SCHEMA), mode="PERMISSIVE")
+    read = records.column(column)
+    values = json.dumps({"id": 7})  # a peek decodes the column of the time alone
+    assert [field.name for field in read.records.value.schema] == [column.split(".")[1].lower()]
+    rows = decoded(records).rows if is_decoded else batch([*VALUES[:-1], values.encode()])
+    times = RecordTimes(ColumnTimestamp(column, read), EventTimePolicy("ignore"))
+    times = times.with_unit(times.detect(rows))
+    assert times.name == f"eventTime={column}"
+    assert not times.needs_headers
+    assert times.judge(rows, Horizon()).times.to_pylist() == [NOON_MS, None, None, None]
