@@ -14,7 +14,9 @@ from tidegate.errors import did_you_mean
 from tidegate.readers.arrow.conform import MOST_DIGITS
 
 EXAMPLE = "id BIGINT, amount DOUBLE, at TIMESTAMP"
-_TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)+`|[^\W\d]\w*)|([0-9]+)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|([<>(),:]))")
+_TOKEN = re.compile(
+    r"\s*(?:(`(?:[^`]|``)+`|[A-Za-z_][A-Za-z0-9_]*)|([0-9]+)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|([<>(),:]))"
+)
 _SIMPLE = {
     **dict.fromkeys(("BOOLEAN",), pa.bool_()),
     **dict.fromkeys(("TINYINT", "BYTE"), pa.int8()),

@@ -71,7 +71,7 @@ TYPED = {
 }
 OF_TYPES = [
     "whole > 1.5", "whole = 16777217", "whole < 3000000000", "whole in (0, 2.5, 1)", "whole = 1e0",
-    "long > 9007199254740992", "long = 9007199254740992e0", "long < 9223372036854775808", "long = whole",
+    "long > 9007199254740992", "long = 9007199254740992e0", "long = whole",
     "long >= 1.50", "single = 0.1", "single = 16777217", "single > real", "single = 0", "single >= 0.1",
     "single < 1e300", "real = 0.1", "real = real", "real > 1000000", "real <> 0.1", "real <= 0.1",
     "0.1 < real", "real = -0.0", "real in (0.1, 2.5)", "money = 0.1", "money > 0.333", "money = 2",

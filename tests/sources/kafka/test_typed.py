@@ -23,7 +23,7 @@ ORDERS = [
 
 
 def order(hours, **more):
-    return json.dumps({"at": (NOON + int(hours * HOUR)) / 1000, **more}).encode()
+    return json.dumps({"at": (NOON + int(hours * HOUR)) // 1000, **more}).encode()
 
 
 def typed(kafka, topic, **fields):
