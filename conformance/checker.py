@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from tidegate.conformance.harness import ConformanceError, HarnessFactory, SkippedError, WaitedError
 from tidegate.conformance.lab import processes
-from tidegate.conformance.lab.explain import told
+from tidegate.conformance.lab.explain import shown_error
 from tidegate.conformance.lab.lab import PATIENCE_S, Lab
 from tidegate.conformance.lab.processes import Trial
 from tidegate.conformance.rules import Rule, Tier, rules_of
@@ -137,7 +137,7 @@ def judge(
     if hung is None and isinstance(error, SkippedError):
         status, text = Status.SKIPPED, str(error)
     elif hung is None and error is not None:
-        text = told(error, __file__, processes.__file__)
+        text = shown_error(error, __file__, processes.__file__)
     elif hung is None and (unseen := [what for what in rule.witness if lab is None or what not in lab.seen]):
         text = f"nothing was tested: {' and '.join(unseen)} was never observed"
     elif hung is None:

@@ -133,13 +133,13 @@ def a_connection_that_breaks_within_a_range_doubles_nothing(lab: Lab) -> None:
     first = lab.keys([next(batches)])
     lab.tell(f"read {len(first)} rows, and from now on: {kind.value}")
     with lab.harness.fault(kind):
-        rest = _DuringFault(lab, "reading the rest", lambda: lab.keys(batches))
-        rest.join(0.3)
-    rest.end()
-    if rest.result:
+        left = _DuringFault(lab, "reading the rest", lambda: lab.keys(batches))
+        left.join(0.3)
+    left.end()
+    if left.result:
         lab.saw("rows that came after the break")
-    if rest.error is None:
-        lab.compare(first + (rest.result or []))
+    if left.error is None:
+        lab.compare(first + (left.result or []))
     lab.compare(lab.keys(source.reader(enumerator.snapshot()).read(task)))
 
 

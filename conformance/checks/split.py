@@ -223,7 +223,7 @@ def rows_that_go_with_a_split_are_data_loss(lab: Lab) -> None:
     source = lab.source()
     query = Query(lab, source)
     query.run_until_read(lab.rows)
-    query.rest()
+    query.process_all()
     query.stop()
     with closing(lab.enumerator(source)) as enumerator:
         names = _only_of(lab, source, enumerator, gone)
@@ -241,7 +241,7 @@ def rows_that_go_with_a_split_are_data_loss(lab: Lab) -> None:
         lab.expect(lost == names, f"{listed(names)} is deleted, but lost() names {listed(lost) or 'nothing'}")
     query.start()
     try:
-        query.rest()
+        query.process_all()
     except DataLossError as loss:
         error = loss
     else:

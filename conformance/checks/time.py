@@ -125,8 +125,8 @@ def _expect_found(lab: Lab, what: str, there: Sequence[Head], first: Head | None
     """Raise ConformanceError for a wrong answer.  Of a split in disorder it may be an earlier row."""
     times_ms = [head.event_time_ms for head in there]
     if times_ms == sorted(times_ms):
-        wish = f"the first row at or after it is {_head(first)}"
-        lab.expect(answer == first, f"{what} says {_head(answer)}, but {wish}")
+        expected = f"the first row at or after it is {_head(first)}"
+        lab.expect(answer == first, f"{what} says {_head(answer)}, but {expected}")
     elif first is not None:
         skips_none = answer is not None and answer.position <= first.position
         lab.expect(skips_none, f"{what} says {_head(answer)}, and skips {_head(first)}")
@@ -283,8 +283,8 @@ def _expect_time(lab: Lab, key: str, written_ms: int | None, found_ms: int | Non
     if counts_at_ms is None:
         lab.saw("a row that is left out")
     shown = "no event time" if found_ms is None else f"the event time {said(found_ms)}"
-    wish = "none, because it is left out" if counts_at_ms is None else said(counts_at_ms)
-    lab.expect(found_ms == counts_at_ms, f"read_timed() gives row {key} {shown}, but it has {wish}")
+    expected = "none, because it is left out" if counts_at_ms is None else said(counts_at_ms)
+    lab.expect(found_ms == counts_at_ms, f"read_timed() gives row {key} {shown}, but it has {expected}")
 
 
 def _read_timed(

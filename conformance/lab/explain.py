@@ -87,7 +87,7 @@ def first_difference(first: Sequence[str], second: Sequence[str]) -> int:
     return next((at for at, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
-def told(error: BaseException, *callers: str) -> str:
+def shown_error(error: BaseException, *callers: str) -> str:
     """Return the text of an error, with the end of its stack, without callers, if it is not the kit's complaint."""
     if isinstance(error, ConformanceError):
         return str(error)

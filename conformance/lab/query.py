@@ -150,7 +150,7 @@ class Query:
             f"the query makes one batch after the other, {_MOST_BATCHES:,} by now, though nothing comes"
         )
 
-    def rest(self) -> None:
+    def process_all(self) -> None:
         """Make batches until there is nothing to do."""
         for _ in self.steps():
             pass
@@ -159,7 +159,7 @@ class Query:
         """Let time pass on the query's clock, and make the batches that follow."""
         self.lab.tell(f"{seconds:g} s pass")
         self.clock.sleep(seconds)
-        self.rest()
+        self.process_all()
 
     def run_until(self, condition: Callable[[], object], complaint: str, *budgets: Budget) -> None:
         """Make batches of these budgets in turn until a condition holds; raise ConformanceError if rows end before."""
