@@ -1,9 +1,12 @@
 """The rules, their page, and the abilities that they need."""
 
 import re
+from inspect import getsource
+from sys import modules
 
 import pytest
 
+import tidegate.connector
 from tests.conformance.rules_page import COMMAND, PAGE, rules_page
 from tests.conformance.small import RULES
 from tidegate.conformance.harness import Abilities, Ability
@@ -27,6 +30,13 @@ def test_every_rule_has_a_title_a_reason_and_a_hint(registered):
     assert registered.title
     assert "[" not in registered.title  # pytest shows it in brackets
     assert re.fullmatch(r"(?s)\S.+\.\n\nLook at: .+\.", registered.text)
+
+
+def test_few_protocols_are_optional_and_a_rule_asks_for_each():
+    optional = {name for name in tidegate.connector.__all__ if name.startswith("Supports")}
+    checks = {getsource(modules[registered.test.__module__]) for registered in all_rules()}
+    assert len(optional) <= 5
+    assert [name for name in optional if not any(re.search(rf"isinstance\(.+, {name}\)", c) for c in checks)] == []
 
 
 def test_no_two_rules_have_one_title():
