@@ -24,8 +24,7 @@ import tidegate
 from benchmarks.measuring.peers import BUILT_IN, TIDEGATE, built_in_jars, session
 from benchmarks.measuring.rounds import by_turns, cpu, print_table, ratio, seconds, spread
 from tidegate.servers import KafkaServer
-from tidegate.servers.batches import encode_batch
-from tidegate.servers.history import write_batches
+from tidegate.servers.history import encode_batch, write_batches
 
 BEGIN_MS = 1_700_006_400_000
 FIELDS = "id BIGINT, shop STRING, amount DOUBLE, at TIMESTAMP"

@@ -14,8 +14,7 @@ import numpy as np
 from tests.sources.killable import commits
 from tests.support.command import PATIENCE_S, await_that
 from tests.support.streams import HOUR, NOON, even_times, every, new_topic
-from tidegate.servers.batches import encode_batch
-from tidegate.servers.history import write_batches
+from tidegate.servers.history import encode_batch, write_batches
 
 ROWS_AN_HOUR = 1_000
 BAD_EVERY = 7  # of the last partition's records, one has no event time

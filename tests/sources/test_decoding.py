@@ -56,6 +56,23 @@ def test_event_times_and_columns_come_from_values_with_registered_schemas(spark,
     assert sorted((row.click.page, milliseconds(row.event_time)) for row in good) == sorted(clicks)
     assert all(row.click["at"] == row.event_time for row in good)
 
+    typed = kafka_source(
+        kafka,
+        topic,
+        value_format="avro",
+        value_schema="orders-value",
+        mode="PERMISSIVE",
+        event_time="value.at",
+        schema_registry_url=registry.url,
+        bad_event_time="ignore",
+        where="value.page <> 'page 3' or value.at is null",
+    )
+    *good, bad = sorted(typed.read(spark).collect(), key=lambda row: row.offset)
+    assert tuple(bad.value) == (None, None)
+    assert sorted((row.value.page, milliseconds(row.value["at"])) for row in good) == sorted(
+        click for click in clicks if click[0] != "page 3"
+    )
+
     (block,) = (block for block in blocks("docs/options.md") if "from_avro" in block.text)
     names = {"tidegate": tidegate, "df": source.read(spark).where("offset < 21")}
     block.with_own({"https://registry:8081": registry.url}).run(names)

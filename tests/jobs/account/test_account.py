@@ -151,6 +151,17 @@ def test_records_may_be_lost_unseen_if_the_source_skips_them(said, plan, missing
     assert [sentence for sentence in account.missing if "failOnDataLoss is false" in sentence] == [*account.missing]
 
 
+def test_records_that_a_condition_left_out_are_named_and_not_read():
+    batch = stateful(0, source={"latestOffset": report(selectsRows=True), "numInputRows": 40})
+    account = of(batch)
+    assert (account.read, account.complete) == (Figure(40), True)
+    assert ("left out by where", "at most 60") in account.lines()
+    assert account.to_json()["sources"][0]["unselected"] == 60
+    assert not any(name == "left out by where" for name, _ in of(stateful(0, source={"numInputRows": 40})).lines())
+    unknown = of(batch, plan=None)
+    assert ("left out by where", "unknown") in unknown.lines()
+
+
 @pytest.mark.parametrize("given_rows", [100, 91])
 def test_the_rows_that_carry_only_the_watermark_are_not_read(given_rows):
     said = {

@@ -1,5 +1,6 @@
 """The source of a back-fill, and the files that it writes."""
 
+import json
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -166,11 +167,13 @@ def test_what_decides_the_columns_and_the_rows_is_bound_however_it_is_written():
     others = [
         of_topics(options={"includeHeaders": "True"}),
         of_topics(options={"includeEventTime": "true"}),
+        of_topics(options={"where": "offset > 5"}),
+        *(of_topics(options={"valueFormat": "json", "valueSchema": f"a {kind}"}) for kind in ("INT", "STRING")),
         of_topics(begin="2026-01-01"),
         of_topics(end="2026-01-01"),
         committed,
     ]
-    assert all(bound(other) != plain for other in others)
+    assert len({json.dumps(bound(other)) for other in [of_topics(), *others]}) == 1 + len(others)
     assert bound(of_topics(options={"kafka.isolation.level": "read_committed"})) == bound(committed)
     assert bound(of_topics(options={"archive": "/lake"})) == bound(committed)  # it has no other records
     assert bound(of_topics(kafka=["isolation.level=read_uncommitted"])) == plain  # the default

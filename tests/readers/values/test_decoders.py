@@ -3,14 +3,17 @@
 import json
 import math
 import pickle
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.support.servers.registry_server import avro, avro_value, header, registry_of
 from tidegate.readers.formats import json_lines
-from tidegate.readers.values.decoders import JsonValues, StringValues
+from tidegate.readers.registry.columns import column_of_subject
+from tidegate.readers.values.decoders import JsonValues, RegistryValues, StringValues
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("text", pa.string()), ("real", pa.float64()), ("in", pa.struct([("flag", pa.bool_())]))]
@@ -131,3 +134,24 @@ def test_decoders_are_pickled_as_they_are():
     assert pickle.loads(pickle.dumps(decoder)) == decoder  # noqa: S301
     values = decoder.decode(pa.array([b'{"real":"NaN"}'], pa.binary()), None).values
     assert math.isnan(values[0]["real"].as_py())
+
+
+def test_values_of_a_registry_are_structs_and_null_only_if_there_is_none():
+    two = avro(("id", "int"), ("at", {"type": "long", "logicalType": "timestamp-millis"}))
+    raw = avro(("id", "int"), ("at", "long"))
+    with registry_of({1: two}) as config:
+        column = replace(column_of_subject(config, "avro", "orders-value"), id_header="__key_schema_id")
+        value = avro_value(1, raw, {"id": 5, "at": 1000})
+        headers = [[("__key_schema_id", header(1)), ("__value_schema_id", b"x")], None, None, None]
+        kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+        headers = pa.array([None if h is None else [{"key": k, "value": v} for k, v in h] for h in headers], kind)
+        array = pa.array([value[5:], value, None, b"x"], pa.binary())
+        decoder = pickle.loads(pickle.dumps(RegistryValues(column)))  # noqa: S301
+        decoded, problems, _ = decoder.decode(array, headers)
+        assert [row and row["id"] for row in decoded.to_pylist()] == [5, 5, None, None]
+        assert decoded.is_null().to_pylist() == [False, False, True, False]
+        assert [*problems] == [3]
+        alone = decoder.only(["at"])
+        assert alone.kind == pa.struct([("at", pa.timestamp("us", "UTC"))])
+        times = alone.decode(array, headers).values.field("at").cast(pa.int64()).to_pylist()
+        assert times == [1_000_000, 1_000_000, None, None]
