@@ -3,13 +3,9 @@
 import ast
 import re
 
-from tests.sources.kafka.options_table import OF_SPARK, OURS, options_tables, page_of
-from tests.sources.options_table import placed
-from tests.sources.progress import fields_table
-from tests.sources.s3 import options_table as table_of_s3
+from tests.sources.options_table import OF_SPARK, OURS, lists, placed
 from tests.support.pages import PAGES, ROOT
 from tidegate import KafkaSource, S3Source
-from tidegate.sources.kafka.java.properties import known
 
 
 def documented(page):
@@ -19,27 +15,12 @@ def documented(page):
     return {name for entry in entries for name in re.findall(r"`([^`]+)`", entry)}
 
 
-def test_every_option_is_documented_and_every_documented_option_exists():
-    options = {name for name in KafkaSource.valid_options() if name != "kafka.*"}
-    assert documented("options.md") == options
-    properties = documented("reference/kafka-properties.md") | {"kafka.bootstrap.servers"}
-    assert properties == {f"kafka.{name}" for name in known()}
-
-
-def test_the_lists_of_options_are_what_the_code_says():
-    for subject, table in options_tables().items():
-        assert placed(table, subject) in page_of(subject).read_text(), "scripts/options-table"
-    assert placed(table_of_s3.made_table()) in table_of_s3.PAGE.read_text(), "scripts/options-table"
-    assert placed(fields_table.fields_table(), fields_table.SUBJECT) in fields_table.PAGE.read_text()
+def test_the_lists_of_options_and_of_progress_are_what_the_code_says():
+    for page, made, subject in lists():
+        assert placed(made, subject) in page.read_text(), "scripts/options-table"
     assert {*KafkaSource.valid_options()} >= OF_SPARK
     assert {f"kafka.{name}" for name in OURS} <= documented("reference/kafka-properties.md")
-
-
-def test_every_option_of_s3_is_documented_with_it_or_with_those_of_kafka():
-    of_s3 = set(S3Source.valid_options())
-    own = documented("reference/options-s3.md")
-    assert own - of_s3 == set()
-    assert of_s3 - own <= documented("options.md")
+    assert {*S3Source.valid_options()} <= documented("options.md") | documented("reference/options-s3.md")
 
 
 def anchors(page):

@@ -1,17 +1,24 @@
-"""The rules, their page, and the abilities that they need."""
+"""The rules, their pages, the abilities that they need, and the example of the page on connectors."""
 
 import re
 from inspect import getsource
+from pathlib import Path
 from sys import modules
 
 import pytest
+from harness import OutboxHarness
+from outbox import Database
 
+import tidegate.conformance
 import tidegate.connector
 from tests.conformance.rules_page import COMMAND, PAGE, rules_page
 from tests.conformance.small import RULES
-from tidegate.conformance.harness import Abilities, Ability
+from tidegate.alignment.splits import SplitRange
+from tidegate.conformance import Ability, Row
+from tidegate.conformance.harness import Abilities
 from tidegate.conformance.rules import AREAS, Tier, all_rules, rule, rule_named, rules_of
 from tidegate.errors import OptionError
+from tidegate.readers.contract import ReadTask
 
 
 def test_the_page_of_the_rules_is_up_to_date():
@@ -82,3 +89,46 @@ def test_opting_out_needs_a_reason_and_is_done_once():
         Abilities().cannot(Ability.HOLES, " ")
     with pytest.raises(OptionError, match="HOLES is opted out of twice"):
         Abilities().cannot(Ability.HOLES, "rows are dense").cannot(Ability.HOLES, "too early")
+
+
+ROOT = Path(__file__).parents[2]
+CONNECTORS_PAGE = (ROOT / "docs/write-a-connector.md").read_text()
+EXAMPLE = "\n".join(path.read_text() for path in sorted((ROOT / "examples/custom_connector").glob("*.py")))
+CODE = re.findall(r"```python\n(.*?)```", CONNECTORS_PAGE, re.DOTALL)
+PEEKS_BY_READING = (ROOT / "tests/enumerators/test_probing.py").read_text()
+USE = "tidegate.register(spark)"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [block for block in CODE if USE not in block],
+    ids=lambda block: block.strip().split("\n")[0],
+)
+def test_code_of_the_page_stands_in_the_example(block):
+    assert block in EXAMPLE or block in PEEKS_BY_READING
+
+
+@pytest.mark.parametrize("protocol", sorted(set(re.findall(r"`(Supports\w+)`", CONNECTORS_PAGE))))
+def test_every_protocol_of_the_page_can_be_imported(protocol):
+    assert hasattr(tidegate.connector, protocol)
+
+
+@pytest.mark.parametrize("ability", Ability, ids=lambda ability: ability.name)
+def test_every_ability_stands_in_the_page_of_the_kit(ability):
+    assert f"| `{ability.name}` | {ability.value} |" in (ROOT / "docs/conformance.md").read_text()
+
+
+def test_what_is_deleted_after_the_look_for_losses_is_read(monkeypatch):
+    looked, harness = Database.extents, OutboxHarness()
+    writer = harness.create_split()
+    writer.append([Row(0, n, n, "") for n in range(3)])
+
+    def looked_and_trimmed(database, shards):
+        extents = looked(database, shards)
+        writer.trim(2)
+        return extents
+
+    monkeypatch.setattr(Database, "extents", looked_and_trimmed)
+    task = ReadTask((SplitRange(writer.shard, 0, 3),))
+    assert [batch.num_rows for batch in harness.source({}).reader(None).read(task)] == [3]
+    harness.close()

@@ -49,7 +49,7 @@ class Reader:
         for line in own.text.splitlines():
             program, *arguments = shlex.split(line, comments=True)
             if program == "pip" or (program, *arguments[:1]) == ("tidegate", "preview"):
-                continue  # tests/test_extras.py previews without what pip would add
+                continue  # tests/test_public_api.py previews without what pip would add
             if program.startswith("scripts/"):
                 assert os.access(ROOT / program, os.X_OK)  # CI runs the one, and tests/jobs/demo what the other runs
             elif program == "python":

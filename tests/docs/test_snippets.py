@@ -45,7 +45,7 @@ def test_options():
     decode = create_autospec(tidegate.from_avro)  # a registry is asked at once; tests/sources has one
     names = {"tidegate": SimpleNamespace(from_avro=decode), "df": Mock()}
     for block in python("docs/options.md"):
-        if "/lake/bad-records" not in block.text:  # tests/sources/kafka/test_bad_records.py has such a folder
+        if "/lake/bad-records" not in block.text:  # tests/sources/kafka/test_event_time.py has such a folder
             block.run(names)
     assert decode.call_args.args[:2] == ("value", "orders-value")
 

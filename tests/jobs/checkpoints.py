@@ -1,4 +1,4 @@
-"""Checkpoints of Spark, written by hand as Spark writes them."""
+"""Checkpoints as Spark writes them, with offsets of tidegate and of Spark's own source."""
 
 import json
 
@@ -26,3 +26,32 @@ def write_log(folder, name, number, *lines, version=1):
     """Write a file of one of the two logs."""
     (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / name / str(number)).write_text("\n".join([f"v{version}", *lines]))
+
+
+def write_checkpoint(folder, begins, batches, committed, version=1):
+    """Write a checkpoint.
+
+    begins: the first offset of each built-in source, by its place.
+    batches: for each batch the offsets of the sources, in order, or by their places (version 2); None: the source has
+        none.
+    committed: the number of written batches.
+    """
+    for place, offset in begins.items():
+        write(folder / "sources" / str(place) / "0", b"\x00v1\n" + json.dumps(offset).encode())
+    write(folder / "metadata", b'{"id":"a0c800b1-4b5e-4f0e-9d3c-0b9a1c2d3e4f"}')
+    write(folder / "state" / "0" / "0" / "1.delta", b"state")
+    for number, sources in enumerate(batches):
+        names_places = version == 2 or isinstance(sources, dict)
+        places = sources.items() if isinstance(sources, dict) else enumerate(sources)
+        lines = [
+            f"{place}:" * names_places + ("-" if source is None else json.dumps(source)) for place, source in places
+        ]
+        header = [f"v{1 + names_places}", json.dumps({"batchWatermarkMs": 7, "batchTimestampMs": 1000 + number})]
+        write(folder / "offsets" / str(number), "\n".join([*header, *lines]).encode())
+        if number < committed:
+            write(folder / "commits" / str(number), b'v1\n{"nextBatchWatermarkMs":7}')
+
+
+def write(path, data):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)

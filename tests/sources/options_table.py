@@ -1,14 +1,24 @@
-"""Shared by the lists of all options: names, types and defaults from the code, meanings from its docstrings."""
+"""The lists of options, and of the fields of progress: names and types from the code, meanings from its docstrings.
+
+``python -m tests.sources.options_table`` writes them into ``docs/``.
+"""
 
 import inspect
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal, get_args, get_origin
 
-from tidegate import WatermarkStrategy
-from tidegate.sources.contract import StrategyOptions
+from tests.support.pages import ROOT
+from tidegate import KafkaSource, S3Source, SourceProgress, WatermarkStrategy
+from tidegate.readers.formats.registry import formats_with
+from tidegate.sources.contract import SourceContract, StrategyOptions
+from tidegate.sources.kafka.java.table import PROPERTIES
+from tidegate.sources.kafka.typed import TypedTopicOptions
 from tidegate.sources.options import option_names
+from tidegate.sources.registry_options import RegistryOptions
+from tidegate.sources.source import Source
 
+DOCS = ROOT / "docs"
 END = "<!-- end -->\n"
 _COLUMNS = {"event_time"}  # fields that are also names of columns
 
@@ -107,3 +117,123 @@ def strategy_options():
     for field, option in names.items():
         of_kind = kind(StrategyOptions.model_fields[field].annotation, option)
         yield f"`{option}`", of_kind, shown(getattr(defaults, field)), in_options(said[field], names)
+
+
+OF_SPARK = {
+    *("assign", "subscribe", "subscribePattern", "kafka.bootstrap.servers", "startingTimestamp", "startingOffsets"),
+    *("startingOffsetsByTimestamp", "endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets", "failOnDataLoss"),
+    *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition"),
+    *("includeHeaders", "startingOffsetsByTimestampStrategy"),
+}
+"""The options of Spark's guide to its Kafka source."""
+
+OURS = {"max.decompressed.bytes", "receive.message.max.bytes", "sasl.plain.username", "sasl.plain.password"}
+"""The properties that Kafka's Java client does not have."""
+
+
+SUBJECTS = {
+    "what to read": (
+        *("kafka.bootstrap.servers", "kafkaProperties", "subscribe", "subscribePattern", "assign", "startingOffsets"),
+        *("startingOffsetsByTimestamp", "startingTimestamp", "startingOffsetsByTimestampStrategy", "startingGroupId"),
+        *("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "archive", "archive.columns"),
+        *("includeHeaders", "commitGroupId", "failOnDataLoss"),
+    ),
+    "event time": (
+        *("eventTime", "eventTimeUnit", "badEventTime", "maxFutureSkew", "futureEventTime", "badRecordsPath"),
+        *("maxOutOfOrderness", "watermarkFrom", "idleTimeout", "includeEventTime"),
+        "sourceWatermark",
+    ),
+    "typed topics": (
+        *("valueFormat", "valueSchema", "keyFormat", "keySchema", "mode", "rescuedDataColumn", "columns", "where"),
+    ),
+    "schema registry": (
+        *("schema.registry.url", "schema.registry.basic.auth.user.info", "schema.registry.bearer.auth.token"),
+        *("schema.registry.ssl.ca.location", "schema.registry.ssl.certificate.location"),
+        "schema.registry.ssl.key.location",
+    ),
+    "alignment": (
+        *("maxDrift", "alignment", "lateSplits", "alignmentGroup", "alignmentMembers"),
+        *("alignmentLocation", "alignmentLease"),
+    ),
+    "batches": (
+        *("maxOffsetsPerTrigger", "maxBytesPerTrigger", "targetBatchDuration", "minOffsetsPerTrigger"),
+        *("maxTriggerDelay", "maxRecordsPerPartition", "minPartitions", "discoveryInterval", "logLevel"),
+    ),
+    "properties": tuple(f"kafka.{name}" for name in PROPERTIES),
+}
+"""The options of each list; an option is in one of them."""
+
+
+def kafka_tables():
+    """Return the list of each subject."""
+    described = (*_of_kafka(), *strategy_options(), *_of_client())
+    lines = {name.strip("`"): (name, *others) for name, *others in described}
+    made = {subject: entries(lines.pop(option) for option in options) for subject, options in SUBJECTS.items()}
+    assert not lines, f"in no list: {', '.join(lines)}"
+    return made
+
+
+def _of_kafka():
+    classes = (SourceContract, KafkaSource, TypedTopicOptions, RegistryOptions)
+    names, said = option_names(KafkaSource), {field: text for of in classes for field, text in meanings(of).items()}
+    for field, option in names.items():
+        if field in {"kafka", "watermarks"}:
+            continue
+        info = KafkaSource.model_fields[field]
+        whose = "Spark" if option in OF_SPARK else ""
+        default = "required" if info.is_required() else shown(info.default)
+        yield f"`{option}`", kind(info.annotation, option), default, whose, in_options(said[field], names)
+
+
+def _of_client():
+    for name, listed in PROPERTIES.items():
+        whose, default = "tidegate" if name in OURS else "", "" if listed.default == "none" else listed.default
+        yield f"`kafka.{name}`", with_unit(listed.kind, listed.unit), default, whose, listed.meaning
+
+
+def s3_table():
+    return entries(sorted(_of_s3(), key=lambda line: line[0].lower()))
+
+
+def _of_s3():
+    names, said = option_names(S3Source), {}
+    for described in reversed(S3Source.__mro__):
+        said |= meanings(described) if described.__doc__ else {}
+    for field, option in names.items():
+        if field in Source.model_fields:
+            continue
+        info = S3Source.model_fields[field]
+        of_kind = kind(info.annotation, option)
+        default = "required" if info.is_required() else shown(info.default)
+        meaning, formats = in_options(said[field], names), ", ".join(formats_with(field))
+        yield f"`{option}`", of_kind, default, formats, meaning
+
+
+def progress_table():
+    fields = {name: field for name, field in SourceProgress.model_fields.items() if not field.exclude}
+    names, said = {name: field.alias for name, field in fields.items()}, meanings(SourceProgress)
+    return entries(
+        (f"`{field.alias}`", _unit_of(field.annotation), _in_json(said[name], names)) for name, field in fields.items()
+    )
+
+
+def _in_json(text, names):
+    return in_options(text, names).replace("None:", "`null`:")
+
+
+def _unit_of(annotation):
+    inner = parts(annotation)
+    return "ms since 1970" if datetime in inner else "ms" if timedelta in inner else ""
+
+
+def lists():
+    """Return each list as (page, text, subject); None: the page has no other list."""
+    for subject, made in kafka_tables().items():
+        yield DOCS / ("reference/kafka-properties.md" if subject == "properties" else "options.md"), made, subject
+    yield DOCS / "reference/options-s3.md", s3_table(), None
+    yield DOCS / "reference/progress.md", progress_table(), "progress"
+
+
+if __name__ == "__main__":
+    for place in lists():
+        write(*place)

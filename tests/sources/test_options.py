@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 from pydantic.alias_generators import to_snake
 
-from tests.sources.kafka_options import NEEDED, of
+from tests.sources.test_time_options import NEEDED, of
 from tidegate import KafkaSource, OptionError, S3Source, WatermarkStrategy
 from tidegate.watermarks import AscendingTimestampsWatermarks
 

@@ -1,10 +1,11 @@
-"""Generators of users that fail: one sentence names them."""
+"""Generators of users that fail, and traces that Flink has answered (``flink.py`` records them)."""
 
 from datetime import timedelta
 
 import pyarrow as pa
 import pytest
 
+from tests.alignment.generators.flink import first_difference, recorded
 from tidegate.alignment.generators import GeneratorRun, SplitWatermark, new_generator
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.errors import ContractError, OptionError
@@ -91,3 +92,11 @@ def test_what_can_be_called_without_arguments_may_supply_generators(supplier):
 def test_a_disorder_of_a_generator_that_is_no_duration_is_refused_at_once(disorder, must):
     with pytest.raises(OptionError, match=f"max_out_of_orderness .*{must}"):
         BoundedOutOfOrdernessWatermarks(disorder)
+
+
+@pytest.mark.parametrize("first_key", ["inputs", "disorder", "steps"])
+def test_watermarks_and_statuses_are_those_of_flink(first_key):
+    traces = [(trace, flinks) for trace, flinks in recorded() if next(iter(trace)) == first_key]
+    assert len(traces) > 50
+    for trace, flinks in traces:
+        assert first_difference(trace, flinks) is None, trace

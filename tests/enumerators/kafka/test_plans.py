@@ -1,16 +1,19 @@
-"""Plans over a real broker, without Spark: a coordinator that looks at records."""
+"""Plans over a real broker, without Spark, and over one whose lookup by time does not answer with the first record."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
 
 from tests.support.logs import coordinating, drain
+from tests.support.streams import new_topic
 from tidegate import KafkaSource, WatermarkStrategy
 from tidegate.alignment.budget import Budget
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
-from tidegate.kafka_private import FetchRequest
+from tidegate.kafka_private import FetchRequest, ListOffsetsRequest
+from tidegate.readers.kafka import client as kafka_client
 from tidegate.readers.kafka.wire.connection import BrokerConnection
 from tidegate.servers import write_history
 
@@ -101,3 +104,68 @@ def test_a_plan_confirms_what_the_index_says_with_hardly_a_request_more(kafka, t
     fetches = sum(isinstance(request, FetchRequest) for request in sent)
     assert plans == 24
     assert fetches <= 1.5 * plans  # each plan peeks at the next heads in any case
+
+
+HALF_S = datetime.fromtimestamp(0.5, timezone.utc)
+TIMES = [*range(1000)]
+BUSY = [*range(500), *[500] * 10, *range(501, 1000)]
+"""Ten records of one time."""
+
+
+def none(_asked_ms):
+    return -1, -1
+
+
+def later(_asked_ms):
+    return 700, 700
+
+
+def last_of_equal_times(_asked_ms):
+    return 509, 500
+
+
+@pytest.fixture(params=[none, later, last_of_equal_times])
+def lied_topic(request, kafka, monkeypatch):
+    """A topic of two partitions, whose broker lies about each time of the first one."""
+    lied_topic = new_topic(kafka, BUSY if request.param is last_of_equal_times else TIMES, TIMES)
+    decode = kafka_client.decode_response
+
+    def lying(sent, frame):
+        response = decode(sent, frame)
+        if isinstance(sent, ListOffsetsRequest):
+            asked = {(t.name, p.partition_index): p.timestamp for t in sent.topics for p in t.partitions}
+            for answer in (p for t in response.topics for p in t.partitions if p.partition_index == 0):
+                if asked[lied_topic, 0] >= 0:
+                    answer.offset, answer.timestamp = request.param(asked[lied_topic, 0])
+        return response
+
+    monkeypatch.setattr(kafka_client, "decode_response", lying)
+    return lied_topic
+
+
+def ranges(tasks):
+    return {r.split_id: (r.start, r.end) for task in tasks for r in task.ranges}
+
+
+def source_of(kafka, lied_topic, **options):
+    return KafkaSource(bootstrap_servers=kafka.bootstrap_servers, subscribe=[lied_topic], **options)
+
+
+def test_a_batch_begins_at_the_first_record_of_its_time(kafka, lied_topic):
+    with coordinating(source_of(kafka, lied_topic, starting_timestamp=HALF_S)) as run:
+        tasks, _ = run.everything()
+    assert ranges(tasks) == {f"{lied_topic}-0": (500, ANY), f"{lied_topic}-1": (500, 1000)}
+
+
+def test_a_batch_ends_before_the_first_record_of_its_time(kafka, lied_topic):
+    with coordinating(source_of(kafka, lied_topic, starting_offsets="earliest", ending_timestamp=HALF_S)) as run:
+        tasks, _ = run.everything()
+    assert ranges(tasks) == {f"{lied_topic}-0": (0, 500), f"{lied_topic}-1": (0, 500)}
+
+
+def test_a_stream_cuts_all_partitions_at_one_time(kafka, lied_topic):
+    drift = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=500))
+    source = source_of(kafka, lied_topic, starting_offsets="earliest", watermarks=drift)
+    with coordinating(source) as run:
+        assert run.latest_offset(INITIAL_OFFSET)["positions"] == {f"{lied_topic}-0": 500, f"{lied_topic}-1": 500}
+        assert run.source_progress()["inexactSplits"] == 1

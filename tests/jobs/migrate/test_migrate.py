@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tests.jobs.migrate.built_in import write_checkpoint
+from tests.jobs.checkpoints import write_checkpoint
 from tests.support.progresses import offset
 from tests.support.streams import (
     HOUR,

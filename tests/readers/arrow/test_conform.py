@@ -1,4 +1,7 @@
-"""Schemas and rows are those of Spark's Parquet reader: compared with Spark, and with plain Python values."""
+"""Schemas and rows are those of Spark's Parquet reader: compared with Spark, and with plain Python values.
+
+Arrow's own conversions, which import pandas, are the oracle.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from tests.support.objects.lab import arrays, fields
 from tidegate.errors import BadRecordError, CorruptDataError, OptionError
+from tidegate.readers.arrow.arrays import are_null, int64_values, integers
 from tidegate.readers.arrow.conform import conform, plain, plain_type, position_of, spark_schema
 from tidegate.readers.arrow.text_values import timestamps
 
@@ -219,3 +223,17 @@ def test_times_that_nanoseconds_cannot_hold_are_not_parsed_as_a_column():
             timestamps(pa.array([text]), pa.timestamp("us", "UTC"))
     [found] = timestamps(pa.array(["2200-01-01T23:30:00.1234567-05:00"]), pa.timestamp("us", "UTC")).to_pylist()
     assert found.isoformat() == "2200-01-02T04:30:00.123456+00:00"
+
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+CUTS = st.integers(0, 20)
+
+
+@given(st.lists(INT64 | st.none(), max_size=30), CUTS, CUTS)
+def test_numbers_and_nulls_go_both_ways_also_in_a_slice(values, start, rows):
+    array = pa.array(values, pa.int64()).slice(start, rows)
+    numbers, nulls = int64_values(array), are_null(array)
+    assert [None if null else number for number, null in zip(numbers.tolist(), nulls, strict=True)] == array.to_pylist()
+    back = integers(numbers, pa.int64(), nulls)
+    back.validate(full=True)
+    assert back.equals(array)

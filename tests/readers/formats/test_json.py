@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.readers.formats.contract import TO_CONTINUE
-from tests.readers.formats.json_texts import BAD, SCHEMA, read_text, records_of
+from tests.readers.formats.files import BAD, SCHEMA, read_text, records_of
 from tests.support.objects.lab import BOM, COMPRESSED, Memory, chunk, read_all
 from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError, OptionError
 from tidegate.readers.arrow import arrays

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.readers.formats.contract import TO_CONTINUE
-from tests.readers.formats.json_texts import INNER, read_text, records_of
+from tests.readers.formats.files import INNER, read_text, records_of
 from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.formats import json_lines as lines
 from tidegate.readers.formats.json_lines import JsonLines

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.kafka.lab import batch
-from tidegate.alignment.horizon import Horizon
+from tidegate.alignment.splits import Horizon
 from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.arrow.ddl import columns_of_ddl
 from tidegate.readers.event_time.assigners import ColumnTimestamp

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from tests.sources.kafka.test_bad_records import set_aside
-from tests.sources.kafka.test_event_time import produce
+from tests.sources.kafka.test_event_time import produce, set_aside
 from tests.support.streams import HOUR, NOON, available_now, kafka_source, milliseconds, new_topic
 
 COLUMNS = "id BIGINT, amount DOUBLE, at TIMESTAMP, shop STRUCT<name: STRING, tags: ARRAY<STRING>>"

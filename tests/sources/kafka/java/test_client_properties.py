@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from tests.sources.kafka_options import SECRET
+from tests.sources.test_time_options import SECRET
 from tidegate import KafkaSource, OptionError
 from tidegate.sources.kafka.java.properties import connection_config, without_effect
 from tidegate.sources.kafka.java.table import NO_GROUP
