@@ -145,3 +145,10 @@ def test_what_an_extra_would_bring_is_asked_for_in_one_sentence(packages, progra
 def test_sources_are_configured_without_any_extra():
     ended = run({*SPARK, "fastavro", "google", "grpc", "grpc_tools"}, SOURCES)
     assert (ended.stdout.split(), ended.stderr) == (["kafka", "s3"], "")
+
+
+def test_the_tests_of_users_show_no_warning_of_kafka_python(tmp_path):
+    (tmp_path / "test_import.py").write_text("def test_it():\n    import tidegate.readers.kafka.client\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, "warning" in done.stdout) == (0, False)
