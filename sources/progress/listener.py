@@ -6,9 +6,9 @@ Adds listeners to a session's queries, and removes them before this process ends
 from __future__ import annotations
 
 import atexit
-import logging
 from abc import ABC, abstractmethod
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -19,7 +19,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from tidegate.spark_private import java_context, java_of_process
+from tidegate.spark_private import before_stop, java_context, java_of_process, silence_java_bridge
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,13 +97,7 @@ def add_listener(spark: SparkSession, listener: StreamingQueryListener) -> None:
     """
     spark.streams.addListener(listener)
     if spark not in _added and not _is_classic(spark):
-        of_spark = spark.stop
-
-        def stop() -> None:
-            _remove_each(spark)
-            of_spark()
-
-        spark.stop = stop  # type: ignore[method-assign]
+        before_stop(spark, partial(_remove_each, spark))
     _added.setdefault(spark, WeakSet()).add(listener)
 
 
@@ -127,8 +121,7 @@ def _remove_each(spark: SparkSession) -> None:
 def _remove_all() -> None:
     for spark in filter(_is_classic, [*_added]):
         if java_context(spark) is not None:  # else it was stopped
-            # Java may be about to end: then it calls no listener, and an error would not help.
-            logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+            silence_java_bridge()
             await_events(spark)
             _remove_each(spark)
             await_events(spark)  # a running call ends before the objects that it uses

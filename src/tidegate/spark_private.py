@@ -6,6 +6,7 @@ that were tried.  Java's own classes (Catalyst) are used where they are needed, 
 
 from __future__ import annotations
 
+import logging
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -89,6 +90,28 @@ def is_remote() -> bool:
     from pyspark.sql import utils
 
     return utils.is_remote()
+
+
+def before_stop(spark: SparkSession, action: Callable[[], object]) -> None:
+    """Let a session of Spark Connect do something whenever it is stopped, while it can still reach the server.
+
+    It has no hook of its own for that.
+    """
+    stop = spark.stop
+
+    def act_and_stop() -> None:
+        action()
+        stop()
+
+    spark.stop = act_and_stop  # type: ignore[method-assign]
+
+
+def silence_java_bridge() -> None:
+    """Let Py4J log nothing more.  Called as this process ends.
+
+    Java may be about to end, too: then it calls no listener, and an error would not help.
+    """
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
 
 
 def launch_java(conf: SparkConf, popen: dict[str, Any]) -> Any:
