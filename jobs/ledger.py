@@ -18,7 +18,7 @@ from tidegate.alignment.splits import Positions, SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.process_identity import has_ended
-from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT, LeftOut, LeftOutObject
+from tidegate.enumerators.s3.discovery.rounds import LEFT_OUT, LeftOut, LeftOutObject
 from tidegate.enumerators.s3.manifest import Manifest, compressed_batches
 from tidegate.enumerators.s3.standing import S3Snapshot
 from tidegate.enumerators.s3.state.ledger import Ledger

@@ -31,8 +31,7 @@ from tidegate.alignment.plan import Limits
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.events.server import EventServer
-from tidegate.enumerators.notes.application import application_notes
-from tidegate.enumerators.notes.bad_records import BadRecordNote
+from tidegate.enumerators.notes.application import BadRecordNote, application_notes
 from tidegate.enumerators.notes.folder import ProgressNote
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.assigner import TaskSizes
@@ -47,7 +46,7 @@ from tidegate.readers.events.event import EventChannel, SourceEvent, Watching, t
 from tidegate.sources.add_on import AddOn
 from tidegate.sources.contract import group_of
 from tidegate.sources.environments import pickled
-from tidegate.sources.sentences import in_one_sentence
+from tidegate.sources.options import in_one_sentence
 from tidegate.sources.tasks import (
     ADD_ON_WATERMARK,
     END_OF_TIME_MS,

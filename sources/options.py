@@ -1,24 +1,27 @@
-"""Options as text: names, durations, and the error sentence for a wrong option."""
+"""Options as text: names, durations, and errors that Spark shows as one sentence."""
 
 from __future__ import annotations
 
+import logging
+import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import pyarrow as pa
 from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic.alias_generators import to_camel
+from pyspark.errors import PySparkException
 
-from tidegate.errors import OptionError, did_you_mean
+from tidegate.errors import ContractError, OptionError, TidegateError, did_you_mean
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
     from pyspark.sql.types import StructType
-
 
 _USER = re.compile("//[^/]*@")
 _SIGN = re.compile(r"([+-]?)\s*(.*)", re.DOTALL)
@@ -173,3 +176,28 @@ def _field(title: str, name: str) -> FieldInfo | None:
         if model.__name__ == title and name in model.model_fields:
             fields.append(model.model_fields[name])
     return min(fields, key=lambda field: field.repr, default=None)
+
+
+_LOG = logging.getLogger("tidegate.planner")
+
+
+@contextmanager
+def in_one_sentence() -> Iterator[None]:
+    """Let Spark show an error that is not a bug as its sentence, without a stack trace.
+
+    Spark looks at the variable when the exception reaches it, and then ends the worker process.
+    """
+    try:
+        yield
+    except ContractError:
+        raise
+    except TidegateError:
+        if not _LOG.isEnabledFor(logging.DEBUG):
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
+
+
+def sentence_of(error: PySparkException) -> str:
+    """Return the sentence in an error of Spark, without its codes and without the plan that follows."""
+    text = str(error).strip().removeprefix(f"[{error.getCondition()}] ")
+    return re.split(r" SQLSTATE|;?\n|;$", text)[0]

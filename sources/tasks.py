@@ -14,7 +14,7 @@ from tidegate.errors import ContractError
 from tidegate.readers.arrow.arrays import repeated
 from tidegate.readers.contract import ReadTask, SplitReader, SupportsBadRecords
 from tidegate.readers.events.event import BAD_RECORDS, EventChannel, SourceEvent, Watching, send, timed_reader, watched
-from tidegate.sources.sentences import in_one_sentence
+from tidegate.sources.options import in_one_sentence
 from tidegate.sources.worker_daemon import freeze_imports
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.notes.bad_records import offset_digest
+from tidegate.enumerators.notes.application import offset_digest
 from tidegate.errors import OptionError
 
 # Nothing is known about the sink at first, and without a limit a back-fill would put all history into one batch.  A low

@@ -18,8 +18,7 @@ from tidegate.alignment.splits import Extent, Head, Horizon, Positions, SplitId,
 from tidegate.enumerators.contract import Completeness, Json, SplitEnumerator
 from tidegate.enumerators.s3.cleaning import SourceCleaning
 from tidegate.enumerators.s3.discovery.complete_folders import CompleteFolders
-from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT
-from tidegate.enumerators.s3.discovery.rounds import BackgroundRounds, ObjectDiscovery
+from tidegate.enumerators.s3.discovery.rounds import LEFT_OUT, BackgroundRounds, ObjectDiscovery
 from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.enumerators.s3.standing import ManifestStanding, S3Snapshot, Step
 from tidegate.enumerators.s3.state.ledger import Ledger, QueryFolder

@@ -7,7 +7,7 @@ import functools
 import re
 from dataclasses import dataclass
 
-from tidegate.enumerators.s3.times.markers import FolderMarkers
+from tidegate.enumerators.s3.times.origin import FolderMarkers
 from tidegate.errors import OptionError
 from tidegate.readers.objects.partitions import UNFINISHED_COPY, is_hidden
 from tidegate.readers.objects.values import S3Object

@@ -12,9 +12,19 @@ from rich.table import Column, Table
 from tidegate.jobs.demo.run import CountRun, Demo, run_demo
 from tidegate.jobs.figures import count, share, span
 from tidegate.jobs.files import writable
-from tidegate.jobs.pages.canvas import Axis, hours_since
 from tidegate.jobs.pages.chart import chart
-from tidegate.jobs.pages.layout import figure, key, layout, legend, pause_key, split_key, table, table_row
+from tidegate.jobs.pages.layout import (
+    Axis,
+    figure,
+    hours_since,
+    key,
+    layout,
+    legend,
+    pause_key,
+    split_key,
+    table,
+    table_row,
+)
 from tidegate.jobs.pages.trace import Trace, source_runs, trace
 from tidegate.jobs.session import saying
 

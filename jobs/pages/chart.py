@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from html import escape
 
 from tidegate.jobs.figures import count, split_name
-from tidegate.jobs.pages.canvas import Axis, Canvas
+from tidegate.jobs.pages.layout import Axis, Canvas
 from tidegate.jobs.pages.trace import Trace
 
 _HEIGHT = 400

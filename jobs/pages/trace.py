@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tidegate.alignment.durations import epoch_ms
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.planning.source_progress import SourceProgress, SplitDetail
-from tidegate.jobs.pages.canvas import Axis, utc_times
+from tidegate.jobs.pages.layout import Axis, utc_times
 from tidegate.sources.progress.query import QueryProgress
 
 _PAUSED = "paused"

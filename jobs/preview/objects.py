@@ -16,8 +16,8 @@ from tidegate.alignment.budget import Budget
 from tidegate.alignment.splits import Positions, SplitId
 from tidegate.enumerators.s3.enumerator import S3Enumerator
 from tidegate.enumerators.s3.times.origin import ColumnTimes
+from tidegate.jobs.preview.findings import aligned, by_modification
 from tidegate.jobs.preview.seen import History, Seen, evenly_spread
-from tidegate.jobs.preview.simulated import aligned, by_modification
 from tidegate.readers.objects.values import CHUNK_SCHEMA
 from tidegate.sources.s3.source import S3Source
 

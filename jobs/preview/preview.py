@@ -23,12 +23,10 @@ from tidegate.errors import OptionError
 from tidegate.jobs.figures import clock_time, count, printable
 from tidegate.jobs.files import writable
 from tidegate.jobs.pages.trace import split_order
-from tidegate.jobs.preview.advice import of_spark, part, remarks, splits, suggestions, verdict
-from tidegate.jobs.preview.findings import Findings, SplitPreview
+from tidegate.jobs.preview.advice import notebook, of_spark, page, part, remarks, splits, suggestions, verdict
+from tidegate.jobs.preview.findings import Findings, Prediction, SplitPreview, outcome
 from tidegate.jobs.preview.objects import look_at_objects
-from tidegate.jobs.preview.page import notebook, page
 from tidegate.jobs.preview.seen import Seen
-from tidegate.jobs.preview.simulated import Prediction, outcome
 from tidegate.jobs.preview.topics import look_at_topics
 from tidegate.sources.kafka.source import KafkaSource
 from tidegate.sources.s3.source import S3Source

@@ -25,8 +25,8 @@ from tidegate.alignment.splits import Extent, Head, SplitId, SplitRange
 from tidegate.enumerators.kafka.enumerator import KafkaTimestampEnumerator
 from tidegate.errors import OptionError, counted
 from tidegate.jobs.figures import clock_time, count
+from tidegate.jobs.preview.findings import aligned_histories, by_backlog
 from tidegate.jobs.preview.seen import MOST_TIMES, History, Seen
-from tidegate.jobs.preview.simulated import aligned_histories, by_backlog
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.records import PunctuatedWatermarks
 from tidegate.readers.kafka.config import TopicPartition

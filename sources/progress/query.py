@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.enumerators.contract import Json
-from tidegate.enumerators.notes.bad_records import bad_records_noted, offset_digest
+from tidegate.enumerators.notes.application import bad_records_noted, offset_digest
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.source_progress import SourceProgress, parse_utc, utc_time
 from tidegate.errors import OptionError

@@ -13,8 +13,7 @@ from typing_extensions import Self
 
 from tidegate.alignment.durations import epoch_ms, milliseconds
 from tidegate.enumerators.s3.listing_rules import ListingRules
-from tidegate.enumerators.s3.times.markers import parse_markers
-from tidegate.enumerators.s3.times.origin import ColumnTimes, Origin, parse_origin
+from tidegate.enumerators.s3.times.origin import ColumnTimes, Origin, parse_markers, parse_origin
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.event_time.columns import EventTimeRange

@@ -18,7 +18,6 @@ from tidegate.enumerators.s3.cleaning import ObjectCleaner
 from tidegate.enumerators.s3.discovery.complete_folders import MarkedFolders
 from tidegate.enumerators.s3.discovery.listing import ObjectListing
 from tidegate.enumerators.s3.discovery.rounds import ObjectDiscovery
-from tidegate.enumerators.s3.discovery.samples import find_samples
 from tidegate.enumerators.s3.enumerator import S3Enumerator
 from tidegate.enumerators.s3.notifications.objects import ObjectNotifications
 from tidegate.enumerators.s3.notifications.queue import NotificationQueue
@@ -36,7 +35,7 @@ from tidegate.readers.s3.reader import S3SplitReader
 from tidegate.readers.s3.store import ObjectStore
 from tidegate.sources.contract import check_only_origin
 from tidegate.sources.options import schema_of
-from tidegate.sources.s3.first_objects import FirstObjects
+from tidegate.sources.s3.first_objects import FirstObjects, find_samples
 from tidegate.sources.s3.options import (
     KEPT_OPTIONS,
     S3ConnectionOptions,

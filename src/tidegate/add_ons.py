@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from tidegate.sources.add_on import LATE_DROPPED, PASSING_STEPS, AddOn
     from tidegate.sources.bridge import Driver, check_has_watermarks, coordinator_of, schema_of, source_of
     from tidegate.sources.columns import follow_add_on_watermark, later
-    from tidegate.sources.options import option_names
-    from tidegate.sources.sentences import in_one_sentence, sentence_of
+    from tidegate.sources.options import in_one_sentence, option_names, sentence_of
     from tidegate.sources.session import session_conf
     from tidegate.sources.tasks import ADD_ON_WATERMARK, END_OF_TIME_MS, SOURCE_WATERMARK
     from tidegate.sources.worker_daemon import freeze_imports
@@ -45,11 +44,11 @@ _HOMES = {
     "coordinator_of": "tidegate.sources.bridge",
     "follow_add_on_watermark": "tidegate.sources.columns",
     "freeze_imports": "tidegate.sources.worker_daemon",
-    "in_one_sentence": "tidegate.sources.sentences",
+    "in_one_sentence": "tidegate.sources.options",
     "later": "tidegate.sources.columns",
     "option_names": "tidegate.sources.options",
     "schema_of": "tidegate.sources.bridge",
-    "sentence_of": "tidegate.sources.sentences",
+    "sentence_of": "tidegate.sources.options",
     "session_conf": "tidegate.sources.session",
     "source_of": "tidegate.sources.bridge",
 }

@@ -11,7 +11,7 @@ from tests.enumerators.s3 import queue_queries
 from tests.enumerators.s3.objects import Store
 from tidegate.enumerators.s3 import cleaning as source_cleaning
 from tidegate.enumerators.s3.discovery import rounds
-from tidegate.enumerators.s3.notifications import messages as held_messages
+from tidegate.enumerators.s3.notifications import queue as held_messages
 from tidegate.enumerators.s3.notifications import queue as notification_queue
 from tidegate.enumerators.s3.notifications.queue import NotificationQueue
 

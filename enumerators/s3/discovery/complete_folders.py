@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 from typing_extensions import TypedDict
 
-from tidegate.enumerators.s3.times.markers import FolderMarkers, MarkedFolder
+from tidegate.enumerators.s3.times.origin import FolderMarkers, MarkedFolder
 from tidegate.readers.objects.values import S3Object
 
 

@@ -10,8 +10,15 @@ from itertools import islice
 
 from tidegate.enumerators.daemon_threads import DaemonThreads
 from tidegate.enumerators.s3.listing_rules import ListingRules
-from tidegate.enumerators.s3.notifications.messages import HIDDEN_S, HeldMessages, created_objects
-from tidegate.enumerators.s3.notifications.queue import LONGEST_HIDDEN_S, Message, NotificationQueue, QueueState
+from tidegate.enumerators.s3.notifications.queue import (
+    HIDDEN_S,
+    LONGEST_HIDDEN_S,
+    HeldMessages,
+    Message,
+    NotificationQueue,
+    QueueState,
+    created_objects,
+)
 from tidegate.errors import counted
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.listing import Listed

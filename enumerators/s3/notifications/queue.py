@@ -1,14 +1,25 @@
-"""Receives, hides and deletes messages of an SQS queue."""
+"""An SQS queue: its messages, the objects that they say S3 has created, and those that must not be deleted yet.
+
+S3 notifies a queue directly (Amazon S3 User Guide: Event message structure), through SNS or through EventBridge.
+SNS wraps the text in an envelope.  EventBridge's events have another form.
+
+A message is held while no stored offset covers its objects.  A thread keeps it hidden, and deletes it when its objects
+are stored.  To receive it again would be as safe, because seen objects are known.  But each reception counts for the
+queue's redrive policy, which would move good messages to the dead-letter queue during a long batch.
+"""
 
 from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote_plus, urlsplit
+
+import orjson
 
 from tidegate.enumerators.daemon_threads import DaemonThreads
 from tidegate.errors import OptionError
@@ -143,3 +154,196 @@ class NotificationQueue:
     @property
     def _target(self) -> str:
         return f"the queue {self._url}" + ("" if self._config.region is None else f" in {self._config.region}")
+
+
+_CREATED = "ObjectCreated:"
+_LONGEST_KEY_BYTES = 1024  # S3's limit
+
+
+class CreatedObject(NamedTuple):
+    """An object that was created, or overwritten.
+
+    The event's other fields (size, ETag, sequencer) are ignored.  Events may come late, twice or out of order.  So
+    discovery asks the store for the present object.
+    """
+
+    bucket: str
+    key: str
+
+
+def created_objects(body: str) -> list[CreatedObject]:
+    """Return the objects that a message names as created; none for other events and for S3's test messages.
+
+    Raises ValueError if the body is incomplete, or not a notification of S3.  The error completes the sentence
+    "the message ..." and does not show the body.
+    """
+    content = _parsed(body)
+    if content.get("Type") == "Notification":
+        content = _parsed(_text(content, "Message"))
+    if "Records" in content:
+        if not isinstance(content["Records"], list):
+            raise ValueError("holds Records that are no list")
+        return [created for record in content["Records"] for created in _of_record(record)]
+    if content.get("source") == "aws.s3":
+        return _of_event_bridge(content)
+    if content.get("Event") == "s3:TestEvent":
+        return []
+    raise ValueError("is not a notification of S3")
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        content = orjson.loads(text)
+    except ValueError:
+        raise ValueError("is not JSON") from None
+    if not isinstance(content, dict):
+        raise ValueError("is not a notification of S3")  # noqa: TRY004 - the text is wrong, not the type
+    return content
+
+
+def _of_record(record: Any) -> list[CreatedObject]:
+    # Other endpoints write the name as in a bucket's configuration, s3:ObjectCreated:Put.
+    event = _text(record, "eventName").removeprefix("s3:")
+    bucket = _text(record, "s3", "bucket", "name")
+    # S3 encodes keys as forms are encoded: a space is a plus sign.
+    key = _text(record, "s3", "object", "key")
+    try:
+        key = unquote_plus(key, errors="strict")
+    except UnicodeDecodeError:
+        raise ValueError("holds a key that is not UTF-8") from None
+    return [CreatedObject(bucket, _checked(key))] if event.startswith(_CREATED) else []
+
+
+def _of_event_bridge(content: dict[str, Any]) -> list[CreatedObject]:
+    kind = _text(content, "detail-type")
+    if not kind.startswith("Object "):
+        raise ValueError("holds no event of an object")  # such as calls of S3 that CloudTrail saw
+    # EventBridge does not encode the key.
+    created = CreatedObject(
+        _text(content, "detail", "bucket", "name"), _checked(_text(content, "detail", "object", "key"))
+    )
+    return [created] if kind == "Object Created" else []
+
+
+def _checked(key: str) -> str:
+    if len(key.encode()) > _LONGEST_KEY_BYTES:
+        raise ValueError(f"holds a key of more than {_LONGEST_KEY_BYTES} bytes")
+    return key
+
+
+def _text(content: Any, *path: str) -> str:
+    for name in path:
+        content = content.get(name) if isinstance(content, dict) else None
+    if not isinstance(content, str) or not content:
+        raise ValueError(f"lacks {'.'.join(path)}")
+    return content
+
+
+HIDDEN_S = 120
+"""How long a message stays hidden after it was last hidden (SQS: visibility timeout).
+
+After a kill, messages come again within this time.
+"""
+
+_RENEWED_S = HIDDEN_S / 3
+_PATIENCE_S = 5.0  # for the last deletions at the end
+
+
+@dataclass(slots=True)
+class _Held:
+    receipt: str
+    number: int | None = None
+
+
+class HeldMessages:
+    """Holds messages until their round is stored.  Thread-safe.  It does not survive its process.
+
+    A round gets a number when it ends.  It is stored when its number, or a greater one, is stored.
+    """
+
+    def __init__(self, queue: NotificationQueue) -> None:
+        self._queue = queue
+        self._changed = threading.Condition()
+        self._held: dict[str, _Held] = {}
+        self._stored_number = 0
+        self._done: list[str] = []
+        self._problem: BaseException | None = None
+        self._renew_at = time.monotonic() + _RENEWED_S
+        self._ended = False
+        self._thread: threading.Thread | None = None
+
+    def __len__(self) -> int:
+        """Return the number of held messages."""
+        return len(self._held)
+
+    def begin_round(self) -> None:
+        """Begin a round; messages of a failed round come again.
+
+        Raises the TidegateError because of which messages could not be hidden or deleted.
+        """
+        with self._changed:
+            if self._problem is not None:
+                raise self._problem
+            self._held = {name: held for name, held in self._held.items() if held.number is not None}
+
+    def take(self, messages: Sequence[Message]) -> list[Message]:
+        """Hold messages, and return those that were not held before."""
+        with self._changed:
+            new = [message for message in messages if message.id not in self._held]
+            for message in messages:
+                # Only the last receipt deletes reliably.
+                self._held.setdefault(message.id, _Held(message.receipt)).receipt = message.receipt
+            if new and self._thread is None:
+                self._thread = threading.Thread(target=self._keep, name="tidegate-messages", daemon=True)
+                self._thread.start()
+        return new
+
+    def end_round(self, number: int) -> None:
+        """Give the messages since the last round the number of the manifest with which they are stored."""
+        with self._changed:
+            for held in self._held.values():
+                if held.number is None:
+                    held.number = number
+            self._release()
+
+    def stored(self, number: int) -> None:
+        """Delete the messages of rounds up to this number, soon."""
+        with self._changed:
+            self._stored_number = number
+            self._release()
+
+    def close(self) -> None:
+        """Delete the messages of stored rounds, within some seconds, and release the others; may be called twice."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(_PATIENCE_S)
+
+    def _release(self) -> None:
+        for name, held in list(self._held.items()):
+            if held.number is not None and held.number <= self._stored_number:
+                self._done.append(self._held.pop(name).receipt)
+        if self._done:
+            self._changed.notify_all()
+
+    def _keep(self) -> None:
+        try:
+            while self._keep_once():
+                pass
+        except BaseException as problem:  # noqa: BLE001 - the next round raises it
+            with self._changed:
+                self._problem = problem
+
+    def _keep_once(self) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or self._done, max(0.0, self._renew_at - time.monotonic()))
+            done, self._done = self._done, []
+            is_due = not self._ended and time.monotonic() >= self._renew_at
+            held = [message.receipt for message in self._held.values()] if is_due else []
+            goes_on = not self._ended
+        if is_due:
+            self._renew_at = time.monotonic() + _RENEWED_S
+        self._queue.delete(done)
+        self._queue.hide((receipt, HIDDEN_S) for receipt in held)
+        return goes_on

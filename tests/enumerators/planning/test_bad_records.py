@@ -6,7 +6,7 @@ from tests.support.logs import WALL, Clock, Logs, caught_up, coordinator, drain
 from tidegate.alignment.generators import AscendingTimestampsWatermarks
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.clocks import Clocks
-from tidegate.enumerators.notes.bad_records import BadRecordNote, bad_records_noted, offset_digest
+from tidegate.enumerators.notes.application import BadRecordNote, bad_records_noted, offset_digest
 from tidegate.enumerators.planning.observing import BadRecordTally
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Offset
 from tidegate.readers.events.event import BAD_RECORDS, SourceEvent

@@ -9,7 +9,7 @@ from tidegate.enumerators.s3.discovery.complete_folders import MarkedFolders
 from tidegate.enumerators.s3.listing_rules import ListingRules
 from tidegate.enumerators.s3.notifications.objects import ObjectNotifications
 from tidegate.enumerators.s3.state.lease import Lease
-from tidegate.enumerators.s3.times.markers import parse_markers
+from tidegate.enumerators.s3.times.origin import parse_markers
 from tidegate.readers.s3.config import S3ConnectionConfig
 
 DAY_MS = 86_400_000

@@ -15,8 +15,8 @@ from tests.support.command import await_that
 from tests.support.logs import Clock
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.s3.discovery import rounds
-from tidegate.enumerators.s3.discovery.left_out import LEFT_OUT, LeftOut
 from tidegate.enumerators.s3.discovery.listing import ListingRules, ObjectListing
+from tidegate.enumerators.s3.discovery.rounds import LEFT_OUT, LeftOut
 from tidegate.enumerators.s3.notifications.queue import NotificationQueue
 from tidegate.enumerators.s3.state.lease import Lease
 from tidegate.enumerators.s3.state.ledger import OFFSETS_REMEMBERED

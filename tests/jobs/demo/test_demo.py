@@ -13,8 +13,8 @@ from tidegate import KafkaSource
 from tidegate.alignment.durations import epoch_ms
 from tidegate.jobs.demo.page import COLUMNS, page, row, traced
 from tidegate.jobs.demo.run import CountRun, Demo, _jars, _unaligned, as_progress, skewed_history
-from tidegate.jobs.pages.canvas import hours_since
 from tidegate.jobs.pages.chart import chart
+from tidegate.jobs.pages.layout import hours_since
 from tidegate.jobs.pages.trace import Stretch
 
 HISTORY = {"orders-0": Stretch(NOON, NOON + 4 * HOUR), "orders-1": Stretch(NOON + 2 * HOUR, NOON + 4 * HOUR)}

@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.pages import browse, measured
 from tests.support.progresses import HOUR, MINUTE, NOON, one, progress, report, run, source, typed
-from tidegate.jobs.pages.canvas import utc_times
 from tidegate.jobs.pages.chart import columns
+from tidegate.jobs.pages.layout import utc_times
 from tidegate.jobs.pages.query import COLUMNS, KEPT
 from tidegate.jobs.pages.query import query_page as page_of
 from tidegate.jobs.pages.trace import source_runs, trace, with_axis

@@ -12,8 +12,8 @@ from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.alignment.splits import Head
 from tidegate.jobs.demo.run import skewed_history
 from tidegate.jobs.preview.advice import delay, remarks
+from tidegate.jobs.preview.findings import aligned_histories, by_backlog, outcome
 from tidegate.jobs.preview.seen import MOST_TIMES, History, Seen
-from tidegate.jobs.preview.simulated import aligned_histories, by_backlog, outcome
 from tidegate.jobs.preview.topics import Curve
 from tidegate.sources.options import parse_duration
 

@@ -13,8 +13,8 @@ from tests.support.buckets import parquet
 from tests.support.streams import HOUR, NOON, even_times
 from tidegate.alignment.budget import Budget
 from tidegate.jobs.demo.run import count_by_window
+from tidegate.jobs.preview.findings import by_modification
 from tidegate.jobs.preview.seen import History
-from tidegate.jobs.preview.simulated import by_modification
 
 ROWS = 600
 TWO_WRITERS = [*range(12), *range(3, 12)]  # the hours of their objects; the second one writes after the first

@@ -15,7 +15,7 @@ from tests.support.streams import HOUR, MINUTE, NOON, even_times, kafka_source, 
 from tidegate import ConnectorError, KafkaSource, OptionError, preview
 from tidegate.alignment.splits import SplitRange
 from tidegate.jobs.demo.run import skewed_history
-from tidegate.jobs.preview import simulated, topics
+from tidegate.jobs.preview import findings, topics
 from tidegate.jobs.preview.advice import of_spark, remarks
 from tidegate.jobs.preview.seen import History
 from tidegate.readers.contract import ReadTask
@@ -213,7 +213,7 @@ def test_an_empty_topic_is_one_sentence(kafka, tidegate, tmp_path):
 
 
 def test_figures_of_a_part_of_the_batches_are_marked(kafka, tidegate, tmp_path, monkeypatch):
-    monkeypatch.setattr(simulated, "MOST_PLANS", 40)
+    monkeypatch.setattr(findings, "MOST_PLANS", 40)
     topic, html = new_topic(kafka, *skewed_history(3_300)), tmp_path / "part.html"
     command = ("preview", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--max-drift", "1 hour")
     _, output, _ = tidegate(*command, "--html", html)

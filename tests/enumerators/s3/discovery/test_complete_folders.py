@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.enumerators.s3.objects import COLUMN, MODIFIED, discovery
 from tidegate.enumerators.s3.discovery.complete_folders import CompleteFolders, MarkedFolders
 from tidegate.enumerators.s3.standing import S3Snapshot
-from tidegate.enumerators.s3.times.markers import MarkedFolder, parse_markers
+from tidegate.enumerators.s3.times.origin import MarkedFolder, parse_markers
 from tidegate.errors import CheckpointError
 from tidegate.readers.event_time.columns import EventTimeRange
 from tidegate.readers.objects.values import TimeRange

@@ -18,15 +18,15 @@ from tests.support.command import await_that
 from tests.support.objects.endpoints import LISTING, odd_endpoint
 from tests.support.servers.stub import stub
 from tidegate.enumerators.s3.discovery import listing as object_listing
-from tidegate.enumerators.s3.discovery import samples
 from tidegate.enumerators.s3.discovery.listing import ObjectListing
-from tidegate.enumerators.s3.discovery.samples import find_samples
 from tidegate.enumerators.s3.listing_rules import ListingRules
 from tidegate.errors import ConnectorError, DeadlineError, OptionError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.listing import Listed
 from tidegate.servers.server import free_ports
+from tidegate.sources.s3 import first_objects as samples
+from tidegate.sources.s3.first_objects import find_samples
 
 PATTERNS = ["*", "", "a*", "*.json", "a?c", "[ab]*", "[!ab]*", "[a-c]?", "a.c", "*[.]*", "a+c", "(a|b)", "^a$", "a[*]c"]
 PATTERNS += ["a{b,c}", "{a,b}{c,d*}", "{a*,{b,c}d}", "a,c", "a}"]

@@ -7,9 +7,9 @@ import pytest
 
 from tests.enumerators.s3.objects import CHUNK_BYTES, MODIFIED, discovery
 from tests.support.command import await_that
-from tidegate.enumerators.s3.discovery import left_out
+from tidegate.enumerators.s3.discovery import rounds
 from tidegate.enumerators.s3.discovery import rounds as object_discovery
-from tidegate.enumerators.s3.discovery.left_out import LeftOut, LeftOutObject
+from tidegate.enumerators.s3.discovery.rounds import LeftOut, LeftOutObject
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.enumerators.s3.times.origin import ColumnTimes
 from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, ObjectGoneError
@@ -178,7 +178,7 @@ def test_each_version_is_news_once_for_each_reason():
 
 
 def test_the_last_ones_are_kept_and_all_are_news_once(monkeypatch):
-    monkeypatch.setattr(left_out, "MOST", 3)
+    monkeypatch.setattr(rounds, "MOST", 3)
     noted = LeftOut()
     every = [FOUND._replace(key=str(number)) for number in range(5)]
     assert [[noted.add(obj, "gone", at_ms) for obj in every] for at_ms in (7, 8)] == [[True] * 5, [False] * 5]

@@ -16,8 +16,7 @@ from tests.support.command import await_that
 from tests.support.logs import WALL
 from tests.support.queues import TEST_EVENT, event_bridge_body, s3_body, sns_body
 from tidegate.alignment.budget import UNLIMITED, Budget
-from tidegate.enumerators.s3.notifications.messages import HIDDEN_S
-from tidegate.enumerators.s3.notifications.queue import Message, QueueState
+from tidegate.enumerators.s3.notifications.queue import HIDDEN_S, Message, QueueState
 from tidegate.errors import ConnectorError
 
 pytestmark = pytest.mark.usefixtures("no_waiting")

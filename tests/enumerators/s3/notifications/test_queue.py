@@ -13,10 +13,15 @@ from hypothesis import strategies as st
 from tests.support.command import await_that
 from tests.support.queues import REGION, TEST_EVENT, event_bridge_body, s3_body, s3_record, sns_body
 from tests.support.servers.stub import stub
-from tidegate.enumerators.s3.notifications import messages as held_messages
+from tidegate.enumerators.s3.notifications import queue as held_messages
 from tidegate.enumerators.s3.notifications import queue as notification_queue
-from tidegate.enumerators.s3.notifications.messages import HIDDEN_S, HeldMessages, created_objects
-from tidegate.enumerators.s3.notifications.queue import Message, NotificationQueue
+from tidegate.enumerators.s3.notifications.queue import (
+    HIDDEN_S,
+    HeldMessages,
+    Message,
+    NotificationQueue,
+    created_objects,
+)
 from tidegate.errors import ConnectorError, DeadlineError, OptionError
 from tidegate.readers.s3.config import S3ConnectionConfig
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tidegate.enumerators.s3.times.markers import parse_markers
-from tidegate.enumerators.s3.times.origin import LAST_MODIFIED, ColumnTimes, parse_origin
+from tidegate.enumerators.s3.times.origin import LAST_MODIFIED, ColumnTimes, parse_markers, parse_origin
 from tidegate.enumerators.s3.times.paths import PathTimes
 from tidegate.readers.objects.values import TimeRange
 
