@@ -1,14 +1,17 @@
-"""Empty answers: a permanent hole, or records that the broker could not send in time."""
+"""The visible records: as kafka-python reads them, of transactions, and behind holes and empty answers."""
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from kafka import KafkaProducer
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from tests.support.kafka.lab import Lab, Record, encode, limit_reading
+from tests.support.command import await_that
+from tests.support.kafka.lab import Lab, Record, encode, limit_reading, rows
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.splits import Extent
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
@@ -19,6 +22,7 @@ from tidegate.readers.kafka import client as kafka_client
 from tidegate.readers.kafka.client import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.peek import peek
+from tidegate.readers.kafka.watch import WatchedEnd
 from tidegate.readers.kafka.wire import connection as kafka_connection
 from tidegate.servers import KafkaServer
 
@@ -155,3 +159,144 @@ def test_a_broker_before_kafka_3_is_asked_for_the_last_record_instead_of_the_lat
     enumerator.extents(splits)
     assert TimeIndex(enumerator).latest({at.split_id: Extent(0, 3)}) == {at.split_id: 2_000}
     enumerator.close()
+
+
+LEVELS = ("read_uncommitted", "read_committed")
+
+
+@pytest.fixture
+def producer(lab):
+    made = []
+
+    def make(transactional_id):
+        new = KafkaProducer(
+            bootstrap_servers=lab.kafka.bootstrap_servers, transactional_id=transactional_id, linger_ms=0
+        )
+        new.init_transactions()
+        made.append(new)
+        return new
+
+    yield make
+    for producer_made in made:
+        producer_made.close()
+
+
+def send(producer, topic, value, count=3):
+    for _ in range(count):
+        producer.send(topic, value=value, partition=0, timestamp_ms=5000).get(60)
+
+
+def test_interleaved_transactions_are_seen_as_the_consumer_sees_them(lab, producer):
+    topic = lab.new_topic()
+    one, two = producer(f"{topic}-one"), producer(f"{topic}-two")
+    lab.append(topic, encode([Record(value=b"plain")]))
+    for round_ in range(4):
+        one.begin_transaction()
+        two.begin_transaction()
+        send(one, topic, b"one-%d" % round_)
+        send(two, topic, b"two-%d" % round_)
+        lab.append(topic, encode([Record(value=b"plain")]))
+        send(one, topic, b"one-%d" % round_)
+        (one.abort_transaction if round_ % 2 else one.commit_transaction)()
+        send(two, topic, b"two-%d" % round_)
+        (two.abort_transaction if round_ < 2 else two.commit_transaction)()
+    end = lab.end(topic)
+
+    for level in LEVELS:
+        config = lab.config(isolation_level=level)
+        records = lab.read(topic, 0, end, config=config)
+        assert records == lab.consume(topic, 0, end, level)
+        assert {bytes(row["value"]) for row in records} >= {b"plain", b"one-0", b"one-2", b"two-2", b"two-3"}
+        for cut in range(end):
+            assert lab.read(topic, 0, cut, config=config) + lab.read(topic, cut, end, config=config) == records
+
+
+def test_an_open_transaction_ends_what_is_committed(lab, producer):
+    topic = lab.new_topic()
+    at = TopicPartition(topic, 0)
+    lab.append(topic, encode([Record(value=b"plain")] * 2))
+    one = producer(f"{topic}-open")
+    one.begin_transaction()
+    send(one, topic, b"open")
+    with KafkaClient(lab.config(isolation_level="read_committed")) as client:
+        assert client.list_offsets({at: LATEST}) == {at: (2, -1)}
+        assert client.list_offsets({at: LATEST}, isolation_level="read_uncommitted") == {at: (5, -1)}
+        assert peek(client, {at: 1})[at] == (1, 1000)
+        assert peek(client, {at: 2}) == {at: None}
+        one.abort_transaction()
+        # The broker confirms that it will write the marker, not that it has.
+        await_that(lambda: client.list_offsets({at: LATEST}) == {at: (6, -1)})
+        assert peek(client, {at: 2}) == {at: None}
+        lab.append(topic, encode([Record(7000, value=b"plain")]))
+        assert peek(client, {at: 2}) == {at: (6, 7000)}
+    with KafkaClient(lab.config()) as client:
+        assert peek(client, {at: 2, TopicPartition(topic, 0): 3}) == {at: (3, 5000)}
+        assert peek(client, {at: 5}) == {at: (6, 7000)}
+        assert client.list_offsets({at: EARLIEST}) == {at: (0, -1)}
+
+
+@pytest.mark.parametrize("end", ["commit_transaction", "abort_transaction"])
+def test_a_wait_ends_when_a_transaction_does_and_not_while_it_is_open(lab, producer, end):
+    topic = lab.new_topic()
+    at = TopicPartition(topic, 0)
+    one = producer(f"{topic}-open")
+    one.begin_transaction()
+    send(one, topic, b"open")
+    with KafkaClient(lab.config(isolation_level="read_committed")) as client:
+        client.list_offsets({at: LATEST})
+        client.watch({at: WatchedEnd(0, 3)})
+        assert not client.wait(0.2)
+        assert not client.wait(0.2)
+        getattr(one, end)()
+        assert client.wait(30)
+        await_that(lambda: client.list_offsets({at: LATEST}) == {at: (4, -1)})
+        client.watch({at: WatchedEnd(4, 4)})
+        assert not client.wait(0.2)
+
+
+CORNERS = [
+    Record(0, None, None),
+    Record(1, b"", b""),
+    Record(-1, b"k", None),
+    Record(1_700_000_000_000, None, b"v"),
+    Record(5, b"\x00\xff", b"\xff" * 300, [("one", b"1")]),
+    Record(6, b"k", b"v", [("a", None), ("b", b""), ("", b"c"), ("ü", b"\x00" * 200)]),
+    Record(7, b"k" * 200, b"v" * 20_000, [("again", b"1"), ("again", b"2")]),
+]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])  # the consumer decompresses no other without more packages
+def test_every_field_is_what_the_consumer_reads(lab, codec):
+    topic = lab.new_topic()
+    some = random.Random(codec)
+    for _ in range(30):
+        lab.append(topic, encode(some.choices(CORNERS, k=some.randrange(1, 40)), codec))
+    end = lab.end(topic)
+
+    expected = lab.consume(topic, 0, end)
+    assert lab.read(topic, 0, end) == expected
+    assert [row["offset"] for row in expected] == list(range(end))
+
+    cuts = [0, *sorted(some.sample(range(end), 6)), end]
+    pieces = [lab.read(topic, start, stop) for start, stop in pairwise(cuts)]
+    assert [row for piece in pieces for row in piece] == expected
+
+
+def test_the_broker_may_stamp_the_time(lab):
+    topic = lab.new_topic(message_timestamp_type="LogAppendTime")
+    lab.append(topic, encode(CORNERS), encode(CORNERS, "gzip"))
+    end = lab.end(topic)
+    expected = lab.consume(topic, 0, end)
+    assert lab.read(topic, 0, end) == expected
+    assert {row["timestampType"] for row in expected} == {1}
+
+
+def test_values_may_exceed_every_limit(lab):
+    topic = lab.new_topic(max_message_bytes="10000000")
+    sizes = [10, 3_000_000, 20, 200_000, 30]
+    for size in sizes:
+        lab.append(topic, encode([Record(value=bytes([size % 251]) * size, headers=[("h" * 1000, b"x" * 1000)])]))
+    config = lab.config(fetch_max_bytes=1000, max_partition_fetch_bytes=1000)
+    batches = [*lab.batches(topic, 0, len(sizes), config=config, include_headers=True, max_batch_bytes=10_000)]
+    assert rows(batches) == lab.consume(topic, 0, len(sizes))
+    assert [batch.num_rows for batch in batches] == [1] * len(sizes)

@@ -1,17 +1,27 @@
-"""Small ranges of many partitions are fetched together, and read as if each were fetched alone."""
+"""Fetches: whole, damaged on the way, of many partitions at once, and peeks at single records."""
 
+from __future__ import annotations
+
+from contextlib import suppress
+from uuid import UUID
+
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kafka.errors import NotLeaderForPartitionError
 
-from tests.support.kafka.lab import Record, encode, rows
+from tests.support.kafka.lab import BY_ID, BY_NAME, Record, answered, encode, response, rows
 from tests.support.streams import delete_before
 from tidegate.alignment.splits import SplitRange
-from tidegate.errors import DataLossError
+from tidegate.errors import CorruptDataError, DataLossError
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka import client as kafka_client
+from tidegate.readers.kafka.batches import RecordBatch
 from tidegate.readers.kafka.client import FEW_BYTES, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.fetch import fetched_partitions
+from tidegate.readers.kafka.peek import PeekCache
 from tidegate.readers.kafka.reader import KafkaSplitReader
 
 
@@ -102,3 +112,78 @@ def test_one_that_is_gone_is_reported_by_itself_and_the_others_are_read(lab):
         read(lab, ranges)
     records = read(lab, ranges, fail_on_data_loss=False)
     assert [(row["partition"], row["offset"]) for row in records] == [(p, o) for p in (0, 2) for o in range(10)]
+
+
+VERSIONS = pytest.mark.parametrize("version", [BY_NAME, BY_ID])
+
+
+@VERSIONS
+def test_a_response_is_read(version):
+    ((partition, error_code, fetched),) = answered(response(version), version)
+    assert (partition, error_code, bytes(fetched.records)) == (TopicPartition("orders", 3), 0, b"records")
+    assert (fetched.high_watermark, fetched.last_stable_offset, fetched.aborted) == (100, 90, ((7, 15),))
+
+
+@VERSIONS
+def test_a_response_that_ends_too_early_gives_no_other_records(version):
+    whole = response(version)
+    for end in range(len(whole)):
+        with suppress(CorruptDataError):
+            for _, _, fetched in answered(whole[:end], version):
+                assert b"records".startswith(bytes(fetched.records))
+
+
+def test_a_topic_that_was_not_requested_is_corrupt():
+    with pytest.raises(CorruptDataError, match="a topic id that was not requested"):
+        answered(response(BY_ID), BY_ID, UUID(int=8))
+
+
+P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
+GRID = st.lists(st.tuples(st.sampled_from([P, Q]), st.integers(0, 9), st.integers(1, 10)), max_size=20)
+
+
+def batch(first, last, data=b"xxxx"):
+    return RecordBatch(np.frombuffer(bytearray(data), np.uint8), first, last, 0, None, -1, 0, 0, 1)
+
+
+@given(GRID, st.integers(0, 100))
+def test_a_position_is_found_in_the_batch_that_holds_it_and_in_no_other(kept, position):
+    peeked = PeekCache()
+    for partition, place, length in kept:
+        peeked.keep(partition, batch(10 * place, 10 * place + length - 1))
+    for partition in (P, Q):
+        first = {
+            place: length for p, place, length in reversed(kept) if p == partition
+        }  # a second batch at a place is ignored
+        expected = position % 10 < first.get(position // 10, 0)
+        peeked_batch = peeked.at(partition, position)
+        assert (peeked_batch is not None) == expected
+        assert peeked_batch is None or peeked_batch.base_offset == position // 10 * 10
+    peeked.forget()
+    assert peeked.at(P, position) is None
+
+
+def test_what_is_kept_outlives_the_response_and_is_bounded():
+    peeked = PeekCache(most_bytes=10)
+    response = bytearray(b"abcd")
+    peeked.keep(P, RecordBatch(np.frombuffer(response, np.uint8), 0, 9, 0, None, -1, 0, 0, 1))
+    response[:] = b"wxyz"
+    assert peeked.at(P, 5).data.tobytes() == b"abcd"
+    for first in (10, 20):
+        peeked.keep(P, batch(first, first + 9))
+    assert peeked.at(P, 15) is not None
+    assert peeked.at(P, 25) is None
+    peeked.forget()
+    peeked.keep(P, batch(20, 29))
+    assert peeked.at(P, 25) is not None
+
+
+def test_from_where_there_is_nothing_is_known_until_it_is_forgotten():
+    peeked = PeekCache()
+    assert not peeked.is_nothing(P, 7)
+    peeked.keep_nothing(P, 7)
+    peeked.keep_nothing(P, 9)
+    assert [peeked.is_nothing(P, position) for position in (6, 7, 8)] == [False, True, True]
+    assert not peeked.is_nothing(Q, 7)
+    peeked.forget()
+    assert not peeked.is_nothing(P, 8)

@@ -1,10 +1,15 @@
-"""TLS and logins, with a broker that requires them."""
+"""TLS and logins, with a broker that requires them, and the errors of those that do not work."""
 
+import base64
+import hashlib
+import hmac
 import logging
+import ssl
 from dataclasses import replace
 
 import pytest
 
+from tests.readers.kafka.wire import security_matrix as matrix
 from tests.readers.kafka.wire.security_matrix import PASSWORD, USER, WRONG
 from tests.support.kafka.brokers import (
     AUTHENTICATE,
@@ -14,10 +19,13 @@ from tests.support.kafka.brokers import (
     is_refusal,
 )
 from tests.support.kafka.lab import Lab, Record, encode
-from tidegate.errors import ConnectorError, DeadlineError
+from tests.support.servers.tokens import CLIENT_SECRET, STORE_PASSWORD, Authority
+from tidegate.errors import ConnectorError, DeadlineError, OptionError
 from tidegate.readers.kafka.client import LATEST, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.watch import WatchedEnd
+from tidegate.readers.kafka.wire.login import ScramMechanism, WeakLoginError
+from tidegate.readers.kafka.wire.tls import tls_context
 from tidegate.sources.kafka.java.properties import connection_config
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
@@ -129,3 +137,122 @@ def test_the_log_of_kafka_python_shows_no_login(at, caplog, mechanism, password)
     assert password not in caplog.text
     assert "auth_bytes" not in caplog.text
     assert "n=me,r=" not in caplog.text
+
+
+def mechanism(user="user", **more):
+    login = {"sasl_plain_username": user, "sasl_plain_password": "pencil", "sasl_mechanism": "SCRAM-SHA-256"}
+    return ScramMechanism(**login, **more)
+
+
+def test_names_with_signs_of_the_messages_are_escaped_and_signed_so():
+    dialogue = mechanism("a,b=c", sasl_delegation_token=True)
+    first = dialogue.auth_bytes()
+    nonce = first.split(b"r=")[1].split(b",")[0]
+    assert first == b"n,,n=a=2Cb=3Dc,r=" + nonce + b",tokenauth=true"
+    server = b"r=" + nonce + b"more,s=" + base64.b64encode(b"salt") + b",i=4096"
+    dialogue.receive(server)
+    last = dialogue.auth_bytes()
+    salted = hashlib.pbkdf2_hmac("sha256", b"pencil", b"salt", 4096)
+    client_key = hmac.digest(salted, b"Client Key", "sha256")
+    signed = first[3:] + b"," + server + b"," + last.rpartition(b",p=")[0]
+    signature = hmac.digest(hashlib.sha256(client_key).digest(), signed, "sha256")
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    assert last.endswith(b",p=" + base64.b64encode(proof))
+
+
+def test_too_few_iterations_are_refused_before_anything_is_sent():
+    dialogue = mechanism()
+    nonce = dialogue.auth_bytes().split(b"r=")[1]
+    with pytest.raises(WeakLoginError, match="asks for 4095 iterations of SCRAM, and at least 4096 are safe"):
+        dialogue.receive(b"r=" + nonce + b"x,s=c2FsdA==,i=4095")
+
+
+SECRET = "hunter2"  # noqa: S105 - the password of a key that lives for seconds
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+def context(**properties):
+    return tls_context({"security_protocol": "SSL", **{name: str(value) for name, value in properties.items()}})
+
+
+def test_without_tls_no_file_is_read():
+    assert tls_context({"ssl_truststore_location": "no-such.pem"}) is None
+    assert tls_context({"security_protocol": "SASL_PLAINTEXT"}) is None
+
+
+def test_names_are_checked_unless_said_otherwise():
+    checked = tls_context({"security_protocol": "SASL_SSL"})
+    assert checked.check_hostname
+    assert checked.verify_mode == ssl.CERT_REQUIRED
+    assert checked.minimum_version == ssl.TLSVersion.TLSv1_2
+    older = tls_context({"security_protocol": "SSL", "ssl_enabled_protocols": ("TLSv1.2",)})
+    assert older.maximum_version == ssl.TLSVersion.TLSv1_2
+    unchecked = tls_context({"security_protocol": "SSL", "ssl_endpoint_identification_algorithm": ""})
+    assert not unchecked.check_hostname
+    assert unchecked.verify_mode == ssl.CERT_REQUIRED
+
+
+def test_an_encrypted_key_opens_with_its_password_alone(authority):
+    file = authority.issue("encrypted", password=SECRET)
+    option = f"the option 'kafka.ssl.keystore.location' is '{file}', whose key"
+    assert context(ssl_keystore_location=file, ssl_key_password=SECRET) is not None
+    for wrong, sentence in (
+        ({}, f"{option} is encrypted, but 'kafka.ssl.key.password' is missing"),
+        ({"ssl_key_password": "swordfish"}, f"{option} does not open with 'kafka.ssl.key.password'"),
+    ):
+        with pytest.raises(OptionError) as raised:
+            context(ssl_keystore_location=file, **wrong)
+        assert str(raised.value) == sentence
+
+
+def test_a_key_of_another_certificate_is_refused(authority, tmp_path):
+    texts = [authority.issue(name).read_text().partition("-----BEGIN CERT") for name in ("one", "another")]
+    mixed = tmp_path / "mixed.pem"
+    mixed.write_text(texts[0][0] + "".join(texts[1][1:]))
+    with pytest.raises(OptionError, match=r"'kafka.ssl.keystore.location' is .*, whose key is not that of its certifi"):
+        context(ssl_keystore_location=mixed)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("truststore.location", "is no JKS, PKCS12 or PEM store|holds no certificate"),
+        ("keystore.location", "is no JKS, PKCS12 or PEM store|holds no private key"),
+    ],
+)
+@pytest.mark.parametrize("content", ["", "no certificate", "-----BEGIN X-----\nAA==\n-----END X-----\n"])
+def test_a_file_that_is_not_what_it_should_be_is_named_with_its_option(tmp_path, name, reason, content):
+    file = tmp_path / "file.pem"
+    file.write_text(content)
+    with pytest.raises(OptionError, match=rf"^the option 'kafka.ssl.{name}' is '{file}', which ({reason})$"):
+        context(**{f"ssl_{name.replace('.', '_')}": file})
+
+
+def test_a_file_of_java_is_all_that_a_query_of_spark_needs(at, spark, tmp_path):
+    login = next(case for case in matrix.cases(at) if case.title == "SCRAM-SHA-512").properties
+    store = {"ssl.truststore.location": str(at.trusted["JKS"]), "ssl.truststore.password": STORE_PASSWORD}
+    servers = at.kafka.servers_of("SASL_SSL")
+    settings = {"bootstrap.servers": servers, "security.protocol": "SASL_SSL", **login, **store, "group.id": "reports"}
+    file = tmp_path / "client.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    reader = spark.read.format("tidegate_kafka").option("kafkaProperties", str(file))
+    assert reader.load(subscribe=matrix.READABLE).count() == matrix.ROWS
+    with pytest.raises(Exception, match=r"TopicAuthorizationFailedError .* Describe and Read on the topic") as raised:
+        reader.load(subscribe=matrix.HIDDEN).count()
+    assert matrix.PASSWORD not in str(raised.value)
+
+
+def test_every_row_of_the_matrix_comes_out_as_documented(at):
+    outcomes = [matrix.outcome(at, case) for case in matrix.cases(at)]
+    for one in outcomes:
+        refusal = one.case.refusal or ""
+        assert one.rows == (0 if refusal else matrix.ROWS), one
+        assert refusal in one.sentence, one
+        assert not any(secret in one.sentence for secret in (matrix.PASSWORD, matrix.WRONG, CLIENT_SECRET)), one
+        assert "\n" not in one.sentence, one
+    documented = matrix.PAGE.read_text().partition(matrix.BEGIN)[2].partition(matrix.END)[0]
+    assert documented.strip() == matrix.table(outcomes).strip(), "python -m tests.readers.kafka.wire.security_matrix"
