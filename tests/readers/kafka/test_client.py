@@ -218,9 +218,10 @@ def test_an_answer_that_is_no_answer_is_reported_at_once():
 
 
 def test_a_close_is_reported_though_silence_follows_it():
+    sentence = r": it closed the connection; look at kafka.security.protocol$"
     with Answering(b"", b"", b"", None) as there:
         config = KafkaConnectionConfig(there.address, deadline_s=1)
-        with KafkaClient(config) as client, pytest.raises(DeadlineError, match=r": it closed the connection; look at kafka.security.protocol$"):
+        with KafkaClient(config) as client, pytest.raises(DeadlineError, match=sentence):
             client.partitions()
 
 
