@@ -71,7 +71,7 @@ class KafkaEnumerator(SplitEnumerator):
         event_times = stored.with_detected_unit(event_times or RecordTimes())
         self._detects_unit = event_times.unit_is_unknown or stored.event_time_unit is not None
         self._find_head = HeadFinder(event_times)
-        self._peeked = PeekCache()
+        self._peeks = PeekCache()
         self._fail_on_data_loss = fail_on_data_loss
         self._met = False
         self._found: list[TopicPartition] = []
@@ -225,7 +225,7 @@ class KafkaEnumerator(SplitEnumerator):
             self._topics.observe(self._logs.leader_epochs, self._client.topic_ids)
 
     def _reachable_extents(self, splits: Collection[SplitId]) -> tuple[Mapping[SplitId, Extent], dict[SplitId, str]]:
-        self._peeked.forget()
+        self._peeks.forget()
         failures: dict[TopicPartition, ConnectorError] = {}
         partitions = _partitions(splits)
         begins = self._reachable(partitions, EARLIEST, failures)
@@ -290,7 +290,7 @@ class KafkaEnumerator(SplitEnumerator):
     def peek(self, positions: Positions, horizon: Horizon) -> Mapping[SplitId, Head | None]:
         """Look at the first visible record that counts at or after each position, first in the archive."""
         archived, left = ({}, positions) if self._history is None else self._history.peek(positions, horizon)
-        return {**archived, **self._peek(left, partial(self._find_head, horizon), self._peeked)}
+        return {**archived, **self._peek(left, partial(self._find_head, horizon), self._peeks)}
 
     def held(self, ranges: Collection[SplitRange], horizon: Horizon) -> Mapping[SplitId, Head | None]:
         """Look through ranges, which executors read once more."""
@@ -302,10 +302,10 @@ class KafkaEnumerator(SplitEnumerator):
         inside = {split: head for split, head in heads.items() if head is not None and head.position < ends[split]}
         return {**dict.fromkeys(ends), **archived, **inside}
 
-    def _peek(self, positions: Positions, find: FindHead, peeked: PeekCache) -> dict[SplitId, Head | None]:
+    def _peek(self, positions: Positions, find: FindHead, cache: PeekCache) -> dict[SplitId, Head | None]:
         at = {TopicPartition.of(split): position for split, position in positions.items()}
         useful_bytes = self._find_head.useful_bytes
-        heads = self._asked(lambda: peek(self._client, at, find, peeked, self._topics.ids, useful_bytes=useful_bytes))
+        heads = self._asked(lambda: peek(self._client, at, find, cache, self._topics.ids, useful_bytes=useful_bytes))
         return {split: heads[partition] for split, partition in zip(positions, at, strict=True)}
 
     def metrics(self) -> Mapping[str, int]:

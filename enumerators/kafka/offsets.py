@@ -175,7 +175,7 @@ class _Logs(Peeking):
 
     def __init__(self, client: KafkaClient, begins: Positions) -> None:
         self._client, self._begins = client, begins
-        self._peeked = PeekCache()
+        self._peeks = PeekCache()
 
     def lookup(self, event_time_ms: int, positions: Positions) -> Mapping[SplitId, Head | None]:
         """Ask Kafka's index."""
@@ -186,7 +186,7 @@ class _Logs(Peeking):
         """Look at the first record at or after each position."""
         del horizon  # any record counts
         inside = {TopicPartition.of(split): at for split, at in positions.items() if at >= self._begins[split]}
-        heads = peek(self._client, inside, peeked=self._peeked) if inside else {}
+        heads = peek(self._client, inside, cache=self._peeks) if inside else {}
         before = {split: Head(at, _BEFORE_ALL_MS) for split, at in positions.items() if at < self._begins[split]}
         return {**before, **{partition.split_id: head for partition, head in heads.items()}}
 

@@ -47,7 +47,7 @@ Texts: TypeAlias = "tuple[Ends, Bytes, Bytes]"
 
 Buffers are passed in plain tuples: named tuples cost Numba 0.3 ms per call.
 """
-Course: TypeAlias = Longs
+Cursor: TypeAlias = Longs
 """The state of a loop over a batch: one array, which is cheaper for Numba than single numbers.
 
 0 to 2: the progress: in bytes, in records, and the offset delta of the last record. 3 to 4: how many records there are,
@@ -72,14 +72,14 @@ BROKEN = 2**62  # a position past every end
 
 def find_record(batch: RecordBatch, records: Bytes, position: int, lowest_ms: int, horizon: Horizon) -> Head | None:
     """Return what ``first_record`` does.  Raises CorruptDataError."""
-    course = _course(batch, position, batch.last_offset)
-    status, delta, timestamp_ms, ahead_ms = _find(records, course, lowest_ms, horizon.at_ms)
+    cursor = _cursor(batch, position, batch.last_offset)
+    status, delta, timestamp_ms, ahead_ms = _find(records, cursor, lowest_ms, horizon.at_ms)
     _require_sound(status, batch)
     horizon.note(ahead_ms)
     return None if status == DONE else Head(batch.base_offset + delta, timestamp_ms)
 
 
-def _course(batch: RecordBatch, start: int, end: int) -> Course:
+def _cursor(batch: RecordBatch, start: int, end: int) -> Cursor:
     """Return the initial state of a loop that takes the offsets ``start <= offset < end`` of a batch."""
     base, last = batch.base_offset, batch.last_offset - batch.base_offset
     base_ms = batch.base_timestamp_ms if batch.append_time_ms is None else batch.append_time_ms
@@ -132,10 +132,10 @@ class RecordDecoder:
         if batch.base_offset >= end or batch.last_offset < start:
             return
         records = batch.records()
-        course = _course(batch, start, end)
+        cursor = _cursor(batch, start, end)
         while True:
             columns = self._columns = self._columns or self._new_columns(self._max_batch_bytes)
-            status = columns.fill(records, course)
+            status = columns.fill(records, cursor)
             _require_sound(status, batch)
             if status == DONE:
                 return
@@ -186,11 +186,11 @@ class _Columns:
         """The capacity that the next record needs; it did not fit."""
         return int(self._used[WANTED])
 
-    def fill(self, records: Bytes, course: Course) -> int:
+    def fill(self, records: Bytes, cursor: Cursor) -> int:
         """Add records from the present state of the loop, and advance it; return a status."""
         return _fill(
             records,
-            course,
+            cursor,
             self._used,
             (self._offsets, self._timestamps, self._timestamp_types),
             self._keys,
@@ -336,14 +336,14 @@ def _copy_headers(  # noqa: PLR0917 - Numba takes positions only
 
 
 @compiled
-def _find(data: Bytes, course: Course, lowest_ms: int, horizon_ms: int) -> tuple[int, int, int, int]:
+def _find(data: Bytes, cursor: Cursor, lowest_ms: int, horizon_ms: int) -> tuple[int, int, int, int]:
     """Return FULL, offset delta and time of the first record from the start on within limits, or another status.
 
     Also the least time at or past the horizon of the records before it.
     """
     ahead_ms = NEVER_MS
-    at, seen, last, count, last_delta, first_delta = course[0], course[1], course[2], course[3], course[4], course[5]
-    base_ms, scale, least_ms, greatest_ms = course[9], course[10], course[11], course[12]
+    at, seen, last, count, last_delta, first_delta = cursor[0], cursor[1], cursor[2], cursor[3], cursor[4], cursor[5]
+    base_ms, scale, least_ms, greatest_ms = cursor[9], cursor[10], cursor[11], cursor[12]
     while at < len(data):
         timestamp_delta, offset_delta, _, at = _record(data, at)
         if at < 0 or not last < offset_delta <= last_delta:
@@ -363,7 +363,7 @@ def _find(data: Bytes, course: Course, lowest_ms: int, horizon_ms: int) -> tuple
 @compiled
 def _fill(  # noqa: PLR0913, PLR0917 - one loop over bytes; Numba takes no objects
     data: Bytes,
-    course: Course,
+    cursor: Cursor,
     used: Longs,
     numbers: tuple[Longs, Longs, Ends],
     keys: Texts,
@@ -376,10 +376,10 @@ def _fill(  # noqa: PLR0913, PLR0917 - one loop over bytes; Numba takes no objec
     """Add the wanted records from the state of the loop on, and advance it; return a status."""
     offsets, timestamps, timestamp_types = numbers
     at, seen, last, count, last_delta, start, end = (
-        course[0], course[1], course[2], course[3], course[4], course[5], course[6]
+        cursor[0], cursor[1], cursor[2], cursor[3], cursor[4], cursor[5], cursor[6]
     )  # fmt: skip
-    base_offset, timestamp_type, base_ms, scale = course[7], course[8], course[9], course[10]
-    least_ms, greatest_ms = course[11], course[12]
+    base_offset, timestamp_type, base_ms, scale = cursor[7], cursor[8], cursor[9], cursor[10]
+    least_ms, greatest_ms = cursor[11], cursor[12]
     while at < len(data):
         timestamp_delta, offset_delta, field, stop = _record(data, at)
         if stop < 0 or not last < offset_delta <= last_delta:
@@ -398,7 +398,7 @@ def _fill(  # noqa: PLR0913, PLR0917 - one loop over bytes; Numba takes no objec
             size = row_bytes + max(key_length, 0) + max(value_length, 0) + headers_size
             if used[SIZE] + size > capacity:
                 used[WANTED] = size
-                course[0], course[1], course[2] = at, seen, last
+                cursor[0], cursor[1], cursor[2] = at, seen, last
                 return FULL
             row = used[ROWS]
             offsets[row] = base_offset + offset_delta

@@ -159,14 +159,14 @@ def peek(
     client: KafkaClient,
     positions: Mapping[TopicPartition, int],
     find: FindHead | None = None,
-    peeked: PeekCache | None = None,
+    cache: PeekCache | None = None,
     topic_ids: Mapping[str, UUID | None] | None = None,
     useful_bytes: int = FEW_BYTES,
 ) -> dict[TopicPartition, Head | None]:
     """Return the first visible data record at or after each position.
 
     find: returns the first record of a batch that counts; the default takes every record, by its timestamp.
-    peeked: batches that need no request; new batches are kept there.
+    cache: batches that need no request; new batches are kept there.
     useful_bytes: how much to ask of each partition, which is about what comes.  More is asked where no whole batch
         comes.
 
@@ -175,8 +175,8 @@ def peek(
     PositionGoneError if a position is not within its log, or another topic has taken its topic's place.  Raises
     DeadlineError if the broker keeps sending nothing where there may be records.
     """
-    peeked = PeekCache(0) if peeked is None else peeked
-    return _Peek(client, find or _first_by_timestamp, peeked, topic_ids or {}, useful_bytes).heads(positions)
+    cache = PeekCache(0) if cache is None else cache
+    return _Peek(client, find or _first_by_timestamp, cache, topic_ids or {}, useful_bytes).heads(positions)
 
 
 @dataclass
@@ -189,7 +189,7 @@ class _Peek:
 
     client: KafkaClient
     find: FindHead
-    peeked: PeekCache
+    cache: PeekCache
     topic_ids: Mapping[str, UUID | None]
     bytes: int
     largest: int = 0
@@ -206,12 +206,12 @@ class _Peek:
             starved = {partition for partition, look in looks.items() if look.is_starved}
             again = {p for p in starved & alone if not self._ends_in_a_hole(p, looks[p])}
             for partition, look in looks.items():
-                is_over = not look.more or self.peeked.is_nothing(partition, look.position)
+                is_over = not look.more or self.cache.is_nothing(partition, look.position)
                 if partition not in again and (is_over or partition in starved & alone):
                     del left[partition]
                     heads[partition] = look.head
                     if look.head is None:
-                        self.peeked.keep_nothing(partition, positions[partition])
+                        self.cache.keep_nothing(partition, positions[partition])
                 else:
                     left[partition] = look.position
             alone = again if self._asks_for_more(starved - alone) else again | (starved & left.keys())
@@ -220,11 +220,11 @@ class _Peek:
     def _known(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, Head | None]:
         heads: dict[TopicPartition, Head | None] = {}
         for partition, position in positions.items():
-            batch = self.peeked.at(partition, position)
+            batch = self.cache.at(partition, position)
             with corruption_named(partition.split_id):
                 if batch is not None and (head := self.find(partition, batch, position)) is not None:
                     heads[partition] = head
-            if partition not in heads and self.peeked.is_nothing(partition, position):
+            if partition not in heads and self.cache.is_nothing(partition, position):
                 heads[partition] = None
         return heads
 
@@ -266,7 +266,7 @@ class _Peek:
         with corruption_named(partition.split_id):
             batches = self.client.split(fetched)
             for batch in visible_batches(batches, fetched.aborted):
-                self.peeked.keep(partition, batch)
+                self.cache.keep(partition, batch)
                 head = head or self.find(partition, batch, position)
         if batches:
             self.deadlines.pop(partition, None)

@@ -4,7 +4,7 @@ A request is sent without waiting for its response.  The kernel receives the res
 responses use one buffer.
 
 kafka-python's own connections (``kafka.net``, as of 3.0) read 4 KiB at a time, and only while their event loop runs.
-What else they lack is told in ``login.py``, ``mechanisms.py`` and ``frames.py``.
+``login.py`` and ``frames.py`` say what else they lack.
 """
 
 from __future__ import annotations

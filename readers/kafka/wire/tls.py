@@ -282,7 +282,7 @@ def _show(context: ssl.SSLContext, own: KeyMaterial, properties: Mapping[str, An
     password = properties.get("ssl_key_password")
     with _as_file(own.key + own.chain) as path:
         try:
-            context.load_cert_chain(path, None, _told(option, file, password))
+            context.load_cert_chain(path, None, _password_given(option, file, password))
         except ssl.SSLError as error:
             if error.reason == "KEY_VALUES_MISMATCH":
                 _refuse(option, file, "whose key is not that of its certificate")
@@ -323,15 +323,15 @@ def _file_in_memory() -> int | None:
         return None
 
 
-def _told(option: str, file: str, password: str | None) -> Callable[[], str]:
+def _password_given(option: str, file: str, password: str | None) -> Callable[[], str]:
     """Return the function that OpenSSL calls for a key's password; without it, OpenSSL would prompt in the terminal."""
 
-    def told() -> str:
+    def given() -> str:
         if password is None:
             _refuse(option, file, "whose key is encrypted, but 'kafka.ssl.key.password' is missing")
         return str(password)
 
-    return told
+    return given
 
 
 def _refuse(option: str, file: str, reason: str) -> NoReturn:
