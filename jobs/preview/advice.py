@@ -24,7 +24,6 @@ from tidegate.jobs.pages.layout import Canvas, figure, key, layout, legend, tabl
 from tidegate.jobs.preview.findings import Findings, SplitPreview
 from tidegate.jobs.preview.seen import MUCH, History, Seen
 
-_UNSEEN = "Kafka's index does not show the times of these rows: figures come from samples"
 _DAY_MS = 86_400_000
 _LEAST_MS = 60_000  # of disorder: samples do not see all
 _UNITS = ((_DAY_MS, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"), (1, "millisecond"))
