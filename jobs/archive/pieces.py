@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +15,7 @@ from tidegate.alignment.splits import Extent, Horizon, SplitId, SplitRange
 from tidegate.enumerators.archive.listing import ParquetArchive, archived_folder, folder_of
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
 from tidegate.enumerators.kafka.topics import topic_id_text
+from tidegate.jobs.archive.tables import TablePiece, TargetTable
 from tidegate.readers.archive.directory import ArchivedPart, Directory
 from tidegate.readers.archive.objects import ArchivedObject, in_order, parse_name
 from tidegate.readers.archive.parquet import write_object
@@ -82,7 +83,7 @@ class ArchivePlan:
     margin: the least of all partitions with archived records and new ones; None: there is none.
     """
 
-    pieces: list[Piece]
+    pieces: list[Piece | TablePiece]
     lost: list[Lost]
     margin: Margin | None
     directories: Mapping[SplitId, Directory]
@@ -95,19 +96,24 @@ class Copied(NamedTuple):
     bytes: int
 
 
-def plan_archive(source: KafkaSource, place: Place) -> ArchivePlan:
+def plan_archive(source: KafkaSource, out: Place | TargetTable) -> ArchivePlan:
     """Return what Kafka holds now and the archive lacks, up to the ends of the source.
+
+    out: where the archive is.
 
     Raises OptionError if the archive holds records of another topic of the same name, DataLossError if it holds records
     that Kafka has lost, and the errors of a source and of a listing.
     """
-    enumerator, named = source.enumerator(None), f"--out is {place.location!r}"
+    enumerator, named = source.enumerator(None), f"--out is {out.location!r}"
     assert isinstance(enumerator, KafkaEnumerator)  # noqa: S101 - for mypy
     with closing(enumerator):
         splits = enumerator.discover()
         extents, stops = enumerator.extents(splits), enumerator.stops(splits)
         partitions = {TopicPartition.of(split): split for split in splits}
-        listed = ParquetArchive(place).list_files(partitions, None, "--out").directories
+        if isinstance(out, Place):
+            listed = ParquetArchive(out).list_files(partitions, None, "--out").directories
+        else:
+            listed = out.directories(partitions)
         directories = {split: listed[partition] for partition, split in partitions.items()}
         ends = enumerator.ends_under({split: directory.leader_epoch for split, directory in directories.items()})
         for split, extent in extents.items():
@@ -125,12 +131,12 @@ def plan_archive(source: KafkaSource, place: Place) -> ArchivePlan:
         for split, kept in enumerator.peek({s: extents[s].begin for s in oldest}, Horizon()).items():
             if kept is not None and (head := heads[split]) is not None and directories[split]:
                 margins.append(Margin(max(0, head.event_time_ms - kept.event_time_ms), split))
-        pieces = []
-        for whole in missing:
-            for part in pieces_of(whole, enumerator.cost({whole.split_id: whole}).bytes):
-                details = enumerator.details(part)
-                obj = _empty(TopicPartition.of(part.split_id), part, details)
-                pieces.append(Piece(source, place, ReadTask((part,), (details,)), obj))
+        piece_of = _object_of(source, out) if isinstance(out, Place) else out.piece_of(source)
+        pieces = [
+            piece_of(part, enumerator.details(part))
+            for whole in missing
+            for part in pieces_of(whole, enumerator.cost({whole.split_id: whole}).bytes)
+        ]
     return ArchivePlan(pieces, _lost(directories, extents), min(margins, default=None), directories)
 
 
@@ -149,6 +155,14 @@ def copy(piece: Piece | MergedObject) -> Copied:
     """
     obj, records = write_object(piece.place, piece.obj, _COLUMNS, piece.batches())
     return Copied(records, obj.size)
+
+
+def _object_of(source: KafkaSource, place: Place) -> Callable[[SplitRange, KafkaDetails], Piece]:
+    def piece_of(part: SplitRange, details: KafkaDetails) -> Piece:
+        obj = _empty(TopicPartition.of(part.split_id), part, details)
+        return Piece(source, place, ReadTask((part,), (details,)), obj)
+
+    return piece_of
 
 
 def _least(end: int, stop: int | None) -> int:

@@ -25,6 +25,7 @@ from tidegate.jobs.archive.pieces import (
     merges_of,
     plan_archive,
 )
+from tidegate.jobs.archive.tables import TablePiece, TargetTable, WrittenFile, accepted, target_table
 from tidegate.jobs.arguments import parse_time, topic_options
 from tidegate.jobs.figures import count, span
 from tidegate.jobs.session import ends_on_signals, spark_session
@@ -74,7 +75,8 @@ def archive(
 ) -> Archived:
     """Copy what Kafka holds now and an archive lacks, as ``tidegate archive`` does; for a job with its own trigger.
 
-    out: a folder that all executors share, or ``s3://bucket/prefix``.
+    out: a folder that all executors share, or ``s3://bucket/prefix``; ``delta:`` and one of these, or
+        ``iceberg:catalog.namespace.table``: a table, which is made if there is none.
     topics: their names; a text names one, or several that are separated by commas.
     until: end each partition before its first record at or after this time, which has a zone; None: at its present end.
     kafka: properties of the client.
@@ -83,7 +85,7 @@ def archive(
     Raises a TidegateError for wrong arguments, for topics that cannot be read and for a place that cannot be written.
     Raises ConnectorError if some objects failed; the others are written first.
     """
-    place = _place(out)
+    place = _target(out, compact=compact)
     named = {"kafka.bootstrap.servers": bootstrap_servers} | {f"kafka.{name}": v for name, v in (kafka or {}).items()}
     named["subscribe"] = topics if isinstance(topics, str) else ",".join(topics)
     plan = plan_archive(_source(named, until), place)
@@ -104,7 +106,7 @@ def run_archive(of_kafka: Mapping[str, Any], out: str, *, until: str | None, com
     Raises ConnectorError if some objects failed; without ``until``, prints it, and tries again an hour later.
     Raises KeyboardInterrupt at SIGINT and SIGTERM.
     """
-    source, place = _source(topic_options(of_kafka), _end(until)), _place(out)
+    source, place = _source(topic_options(of_kafka), _end(until)), _target(out, compact=compact)
     with ends_on_signals():
         while True:
             begun_s = time.monotonic()
@@ -122,7 +124,7 @@ def _pause(seconds: float) -> None:
     time.sleep(max(0.0, seconds))  # the rest of the hour itself; a signal ends it
 
 
-def _run_once(source: KafkaSource, place: Place, master: str, *, compact: bool) -> ConnectorError | None:
+def _run_once(source: KafkaSource, place: Place | TargetTable, master: str, *, compact: bool) -> ConnectorError | None:
     plan = plan_archive(source, place)
     for split, first, last in plan.lost:
         typer.echo(f"{split}: Kafka deleted offsets {first} to {last} before they were archived", err=True)
@@ -150,42 +152,60 @@ def _run_once(source: KafkaSource, place: Place, master: str, *, compact: bool) 
 
 def _perform(
     plan: ArchivePlan,
-    place: Place,
+    place: Place | TargetTable,
     session: Callable[[], AbstractContextManager[SparkSession]],
     *,
     compact: bool,
 ) -> tuple[Archived, ConnectorError | None]:
     """Write all objects that can be written, and return what was done, and the error of those that failed."""
     directories = plan.directories
-    merges = [merge for directory in directories.values() for merge in merges_of(place, directory)] if compact else []
-    objects: list[Piece | MergedObject] = [*plan.pieces, *merges]
-    outcomes: list[Copied | TidegateError] = []
+    merges: list[MergedObject] = []
+    if compact and isinstance(place, Place):
+        merges = [merge for directory in directories.values() for merge in merges_of(place, directory)]
+    objects: list[Any] = [*plan.pieces, *merges]
+    outcomes: list[Any] = []
     if objects:
         with session() as spark:
             outcomes = copy_all(spark, objects)
     copies, merged = outcomes[: len(plan.pieces)], outcomes[len(plan.pieces) :]
-    deleted = sum(delete_merged(place, TopicPartition.of(split)) for split in directories) if compact else 0
-    written = [outcome for outcome in copies if isinstance(outcome, Copied)]
+    if isinstance(place, TargetTable):
+        written = _commit(place, plan.pieces, copies)
+    else:
+        written = [outcome for outcome in copies if isinstance(outcome, Copied)]
+    deleted = 0
+    if compact and isinstance(place, Place):
+        deleted = sum(delete_merged(place, TopicPartition.of(split)) for split in directories)
     parts = sum(len(merge.parts) for merge, outcome in zip(merges, merged, strict=True) if isinstance(outcome, Copied))
     records, size = sum(c.records for c in written), sum(c.bytes for c in written)
     done = Archived(len(written), records, size, len(directories), plan.lost, plan.margin, parts, deleted)
     return done, _failure(outcomes)
 
 
-def copy_all(spark: SparkSession, pieces: Sequence[Piece | MergedObject]) -> list[Copied | TidegateError]:
+def _commit(table: TargetTable, pieces: Sequence[Any], outcomes: Sequence[Any]) -> list[Any]:
+    """Add the files of pieces to a table, and return those with records."""
+    copied = [outcome if isinstance(outcome, WrittenFile) else None for outcome in outcomes]
+    files = accepted(zip(pieces, copied, strict=True))
+    if files:
+        table.commit(files)
+    return [file for file in files if file.records]
+
+
+def copy_all(
+    spark: SparkSession, pieces: Sequence[Piece | MergedObject | TablePiece]
+) -> list[Copied | WrittenFile | TidegateError]:
     """Copy pieces by one Spark task each; one that fails does not hold up the others."""
     prepare(spark)
     return spark.sparkContext.parallelize(pieces, len(pieces)).map(_copied).collect()
 
 
-def _copied(piece: Piece | MergedObject) -> Copied | TidegateError:
+def _copied(piece: Piece | MergedObject | TablePiece) -> Copied | WrittenFile | TidegateError:
     try:
-        return copy(piece)
+        return piece.copy() if isinstance(piece, TablePiece) else copy(piece)
     except TidegateError as error:
         return error
 
 
-def _failure(outcomes: Sequence[Copied | TidegateError]) -> ConnectorError | None:
+def _failure(outcomes: Sequence[Copied | WrittenFile | TidegateError]) -> ConnectorError | None:
     errors = [outcome for outcome in outcomes if isinstance(outcome, TidegateError)]
     if not errors:
         return None
@@ -215,6 +235,16 @@ def _source(named: Mapping[str, str], until: datetime | None) -> KafkaSource:
             **({} if until is None else {"endingTimestamp": until.isoformat()}),
         }
     )
+
+
+def _target(out: str, *, compact: bool) -> Place | TargetTable:
+    if (table := target_table(out)) is None:
+        return _place(out)
+    if compact:
+        raise OptionError(
+            f"--compact is for folders of objects, and --out is {out!r}: let the table's owner rewrite it"
+        )
+    return table
 
 
 def _place(out: str) -> Place:

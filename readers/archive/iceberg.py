@@ -71,6 +71,12 @@ class IcebergArchive(TableArchive):
         """Load the table in its present state."""
         return self._catalog.load_table(self.location.partition(".")[2])
 
+    def table_or_new(self, schema: pa.Schema) -> Table:
+        """Load the table, which is made if there is none."""
+        name = self.location.partition(".")[2]
+        self._catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
+        return self._catalog.create_table_if_not_exists(name, schema=schema)
+
     @override
     def files_at(self, version: int | None, option: str) -> TableFiles:
         named = f"{option} is {self.location!r}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from tempfile import TemporaryFile
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -141,30 +141,49 @@ def write_object(
     The same batches give an object of the same name with the same bytes.  The file is on the machine's disk until it is
     complete.  Raises the errors of ``Place.put``.
     """
-    times: list[int] = []
-    rows = 0
     # The file has no name, so nothing is left of it if the process is killed.
     with TemporaryFile() as file:
-        with pq.ParquetWriter(
-            file,
-            schema,
-            compression="zstd",
-            use_dictionary=_REPEATED,
-            column_encoding=_IN_ORDER,
-            write_statistics=_IN_FOOTER,
-            write_page_checksum=True,  # zstd does not notice every damage
-            store_decimal_as_integer=False,
-        ) as writer:
-            for group in _groups(batches):
-                writer.write_table(group, row_group_size=group.num_rows)
-                extremes = pc.min_max(group["timestamp"].cast(pa.int64()))
-                times += [extremes["min"].as_py() // 1000, extremes["max"].as_py() // 1000]
-                rows += group.num_rows
-            written = empty._replace(min_ms=min(times, default=-1), max_ms=max(times, default=-1))
-            writer.add_key_value_metadata({FOOTER_KEY: written.path})
-        written = written._replace(size=file.tell())
+
+        def footer(min_ms: int, max_ms: int) -> dict[bytes, str]:
+            return {FOOTER_KEY: empty._replace(min_ms=min_ms, max_ms=max_ms).path}
+
+        rows, min_ms, max_ms = write_records(file, schema, batches, footer)
+        written = empty._replace(min_ms=min_ms, max_ms=max_ms, size=file.tell())
         place.put(written.path, file, noun="archived records")
     return written, rows
+
+
+def write_records(
+    file: IO[bytes],
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    footer: Callable[[int, int], dict[bytes, str]] | None = None,
+) -> tuple[int, int, int]:
+    """Write records as Parquet; return how many, and their least and greatest timestamp in ms, -1 if there are none.
+
+    footer: returns metadata, by these times.
+    """
+    times: list[int] = []
+    rows = 0
+    with pq.ParquetWriter(
+        file,
+        schema,
+        compression="zstd",
+        use_dictionary=[name for name in _REPEATED if name in schema.names],
+        column_encoding=_IN_ORDER,
+        write_statistics=_IN_FOOTER,
+        write_page_checksum=True,  # zstd does not notice every damage
+        store_decimal_as_integer=False,
+    ) as writer:
+        for group in _groups(batches):
+            writer.write_table(group, row_group_size=group.num_rows)
+            extremes = pc.min_max(group["timestamp"].cast(pa.int64()))
+            times += [extremes["min"].as_py() // 1000, extremes["max"].as_py() // 1000]
+            rows += group.num_rows
+        bounds = min(times, default=-1), max(times, default=-1)
+        if footer is not None:
+            writer.add_key_value_metadata(footer(*bounds))
+    return rows, *bounds
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.Table]:

@@ -257,7 +257,13 @@ def archive(
     *,
     bootstrap_servers: Servers,
     topic: Topics,
-    out: Annotated[str, an_option("LOCATION", "The archive: a folder, or s3://bucket/prefix.")],
+    out: Annotated[
+        str,
+        an_option(
+            "LOCATION",
+            "A folder, s3://bucket/prefix, or a table: delta:..., iceberg:CATALOG.NAMESPACE.TABLE.",
+        ),
+    ],
     until: Annotated[
         str | None,
         an_option(

@@ -18,7 +18,8 @@ from tests.support.command import await_that, meanwhile
 from tests.support.kafka.lab import Lab as Topics
 from tests.support.kafka.lab import Record, encode
 from tests.support.objects.endpoints import faulty
-from tests.support.streams import archive_topic, delete_before
+from tests.support.streams import archive_topic, committed_source, delete_before
+from tests.support.tables import Delta, fill
 from tidegate import KafkaSource, S3Source
 from tidegate.conformance import Abilities, Ability, Fault, Harness, Writer
 from tidegate.readers.places.place import Place
@@ -111,6 +112,26 @@ class ArchivedWriter(KafkaWriter):
         self.kept = before
 
 
+class TableWriter(KafkaWriter):
+    """Does the same with a Delta table, whose files are rewritten now and then."""
+
+    def __init__(self, table, *partition):
+        super().__init__(*partition)
+        self.table, self.kept, self.count = table, 0, 0
+
+    def append(self, rows):
+        numbers = range(self.partition)
+        source = committed_source(self.server, self.topic, bad_event_time="ignore")
+        fill(self.table, source, [*(0 for _ in numbers), self.end], [*(0 for _ in numbers), self.kept], parts=1)
+        before = self.end
+        super().append(rows)
+        if self.kept:
+            delete_before(self.server, self.topic, self.kept, self.partition)
+        self.kept, self.count = before, self.count + 1
+        if self.count % 3 == 0:
+            self.table.rewrite(sort=self.count % 2 == 0)
+
+
 class KafkaHarness(Harness):
     """A topic of its own; each split is a partition.
 
@@ -181,6 +202,16 @@ class ArchivedHarness(KafkaHarness):
 
     def source(self, options):
         return super().source({"archive": self.archive, **options})
+
+
+class TableHarness(ArchivedHarness):
+    """A topic whose history moves to a table while it is read."""
+
+    def __init__(self, server, *, fails=True):
+        super().__init__(server, fails=fails)
+        table = Delta(f"{self._folder.name}/table")
+        table.append([])
+        self.archive, self.writer = table.location, partial(TableWriter, table)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 from harness import OutboxHarness
 
-from tests.conformance.harnesses import ArchivedHarness, KafkaHarness, S3Harness
+from tests.conformance.harnesses import ArchivedHarness, KafkaHarness, S3Harness, TableHarness
 from tests.conformance.memory.reference import MemoryHarness
 from tidegate.conformance import ConnectorSuite, Tier
 from tidegate.conformance.checks import align
@@ -64,6 +64,15 @@ class TestArchive(ConnectorSuite):
         _leave_to_others(rule)
         # In FAULT-5 the archive gives the first rows, and the others wait until the broker is back.
         return partial(ArchivedHarness, kafka, fails=fails and rule.id != "FAULT-5")
+
+
+class TestTable(ConnectorSuite):
+    tiers = IN_PROCESS
+
+    @pytest.fixture
+    def harness(self, kafka, fails, rule):
+        _leave_to_others(rule)
+        return partial(TableHarness, kafka, fails=fails and rule.id != "FAULT-5")
 
 
 class TestS3(ConnectorSuite):

@@ -7,12 +7,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
+from tidegate.alignment.splits import SplitRange
 from tidegate.readers.archive.columns import TableColumns
 from tidegate.readers.archive.delta import DeltaArchive
 from tidegate.readers.archive.iceberg import IcebergArchive
+from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.rows import arrow_schema
 
 SCHEMA = arrow_schema(include_headers=True)
@@ -43,6 +46,18 @@ def rows_of(archive, partition, version=None, topic="t", start=0, end=2**40):
     directory = archive.list_files([(topic, partition)], version).directories[topic, partition]
     parts = directory.within(start, end)
     return [row for part in parts for batch in archive.read(part, SCHEMA) for row in batch.to_pylist()]
+
+
+def fill(table, source, ends, begins=None, parts=4):
+    """Append the records of a topic, up to an offset of each partition; files hold all partitions, out of order."""
+    topic, begins = source.subscribe[0], begins or [0] * len(ends)
+    bounds = enumerate(zip(begins, ends, strict=True))
+    ranges = tuple(SplitRange(f"{topic}-{number}", begin, end) for number, (begin, end) in bounds if begin < end)
+    rows = pa.Table.from_batches(source.reader(None).read(ReadTask(ranges)), SCHEMA)
+    order = np.random.default_rng(5).permutation(rows.num_rows)
+    for part in np.array_split(order, parts):
+        if len(part):
+            table.append(rows.take(part))
 
 
 class Delta:

@@ -7,13 +7,12 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from kafka import KafkaProducer
 
 from tests.support.logs import coordinating
 from tests.support.streams import append, archive_topic, committed_source, delete_before, kafka_source, new_topic
-from tests.support.tables import Delta
+from tests.support.tables import Delta, fill
 from tidegate import KafkaSource
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.splits import Head, Horizon, SplitRange
@@ -57,22 +56,10 @@ def twins(kafka, tmp_path_factory):
     assert len([*place.rglob("*.parquet")]) > 4
     for topic in (whole, cut):
         append(kafka, topic, dict(enumerate(later)))
-    table_of(kafka, cut, place / "table", dict.fromkeys((0, 1), ARCHIVED))
+    fill(Delta(place / "table"), committed_source(kafka, cut, bad_event_time="ignore"), [ARCHIVED] * 2)
     delete_before(kafka, cut, KEPT_FROM)
     delete_before(kafka, cut, ARCHIVED, partition=1)  # nothing is in both places
     return whole, cut, str(place)
-
-
-def table_of(kafka, topic, folder, ends):
-    """Return a table of the records before some offsets; its files hold both partitions, out of order."""
-    of = committed_source(kafka, topic, bad_event_time="ignore", starting_offsets="earliest")
-    task = ReadTask(tuple(SplitRange(f"{topic}-{number}", 0, end) for number, end in ends.items()))
-    records = pa.Table.from_batches(of.reader(None).read(task))
-    order = np.random.default_rng(5).permutation(records.num_rows)
-    table = Delta(folder)
-    for part in np.array_split(order, 4):
-        table.append(records.take(part))
-    return table
 
 
 @pytest.fixture(params=["archive", "delta"])
@@ -279,7 +266,8 @@ def test_a_planner_lists_the_archive_again_after_an_hour(kafka, twins, tmp_path,
 
 def test_a_repeated_batch_reads_the_version_of_the_table_that_it_was_planned_with(kafka, tmp_path, monkeypatch):
     topic = new_topic(kafka, FIRST_MS + np.arange(20), FIRST_MS + np.arange(20))
-    table = table_of(kafka, topic, tmp_path / "table", {0: 15, 1: 15})
+    table = Delta(tmp_path / "table")
+    fill(table, committed_source(kafka, topic), [15, 15])
     delete_before(kafka, topic, 10)
     of = source(kafka, topic, archive=table.location, max_offsets_per_trigger=20)
 

@@ -1,0 +1,90 @@
+"""The archiver appends to a table, each record once."""
+
+import pytest
+
+from tests.support.streams import append, committed_source, delete_before, kafka_source, new_topic
+from tests.support.tables import SCHEMA, Delta, Iceberg, record, rows_of
+from tidegate.errors import ConnectorError, OptionError
+from tidegate.jobs.archive import pieces as pieces_module
+from tidegate.jobs.archive.pieces import plan_archive
+from tidegate.jobs.archive.tables import accepted, target_table
+
+NOON = 1_700_049_600_000
+
+
+@pytest.fixture(params=[Delta, Iceberg], ids=lambda kind: kind.kind)
+def table(request, tmp_path, monkeypatch):
+    monkeypatch.setattr(pieces_module, "OBJECT_BYTES", 400)  # several files of a partition
+    return request.param(tmp_path / "table")
+
+
+def planned(kafka, topic, table):
+    target = target_table(table.location)
+    return target, plan_archive(committed_source(kafka, topic, bad_event_time="ignore"), target).pieces
+
+
+def archived(kafka, topic, table, *, fails=()):
+    """Run the archiver, on no Spark; some pieces fail."""
+    target, pieces = planned(kafka, topic, table)
+    files = [None if number in fails else piece.copy() for number, piece in enumerate(pieces)]
+    if done := accepted(zip(pieces, files, strict=True)):
+        target.commit(done)
+    return done
+
+
+def read(kafka, topic, **fields):
+    from tests.enumerators.kafka.test_archived import read as read_range
+
+    return read_range(kafka_source(kafka, topic, include_headers=True, **fields), 0, 30)
+
+
+def test_a_run_appends_what_a_table_lacks_and_a_row_that_was_deleted_stays_so(kafka, table):
+    topic = new_topic(kafka, [NOON + at for at in range(20)], [NOON] * 3)
+    whole = archived(kafka, topic, table)
+    assert len(whole) > 3
+    assert archived(kafka, topic, table) == []
+    append(kafka, topic, {0: [NOON + at for at in range(20, 30)]})
+    archived(kafka, topic, table)
+    expected = read(kafka, topic, kafka={"isolation.level": "read_committed"})
+    assert [{**row, "topic": None} for row in rows_of(table.archive(), 0, topic=topic)] == expected
+    assert [row["offset"] for row in rows_of(table.archive(), 1, topic=topic)] == [0, 1, 2]
+    delete_before(kafka, topic, 25)
+    assert read(kafka, topic, archive=table.location) == expected
+    table.delete("partition = 0 and offset >= 28")
+    assert archived(kafka, topic, table) == []
+    assert len(rows_of(table.archive(), 0, topic=topic)) == 28
+
+
+def test_of_two_archivers_at_once_one_adds_nothing(kafka, table):
+    topic = new_topic(kafka, [NOON] * 20)
+    runs = [planned(kafka, topic, table) for _ in range(2)]
+    files = [accepted([(piece, piece.copy()) for piece in pieces]) for _, pieces in runs]
+    runs[0][0].commit(files[0])
+    with pytest.raises(ConnectorError, match=f"another archiver has written {topic}-0 to .* meanwhile; nothing was"):
+        runs[1][0].commit(files[1])
+    assert len(table.rows()) == 20
+
+
+def test_behind_a_piece_that_failed_the_next_run_goes_on(kafka, table):
+    topic = new_topic(kafka, [NOON + at for at in range(20)])
+    archived(kafka, topic, table, fails=[1])
+    assert 0 < len(table.rows()) < 20
+    archived(kafka, topic, table)
+    assert [row["offset"] for row in rows_of(table.archive(), 0, topic=topic)] == [*range(20)]
+    assert len(table.rows()) == 20
+
+
+def test_a_table_that_somebody_else_has_made_gets_the_columns_that_it_has(kafka, table):
+    topic = new_topic(kafka, [NOON + at for at in range(20)])
+    table.append([record(0, at, topic=topic) for at in range(15)], SCHEMA.remove(SCHEMA.get_field_index("headers")))
+    archived(kafka, topic, table)
+    rows = rows_of(table.archive(), 0, topic=topic)
+    assert [row["offset"] for row in rows] == [*range(20)]
+    assert rows[-1]["timestamp"].timestamp() * 1000 == NOON + 19
+
+
+def test_a_partitioned_table_is_refused(kafka, tmp_path):
+    table = Delta(tmp_path / "table", partition_by=["topic"])
+    table.append([record(0, 0)])
+    with pytest.raises(OptionError, match=r"--out is .*, a table that is partitioned by topic"):
+        archived(kafka, new_topic(kafka, [NOON]), table)
