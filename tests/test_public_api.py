@@ -71,6 +71,11 @@ from tidegate.readers.formats.options import FormatOptions
 from tidegate.readers.formats.registry import FORMATS, INFERRED
 FORMATS['avro'].create(FormatOptions(), None, INFERRED)
 """
+TABLE = """
+from tidegate.readers.archive.columns import TableColumns
+from tidegate.readers.archive.{kind} import {name}Archive
+{name}Archive('{kind}:/no/table.at.all', TableColumns()).list_files([('t', 0)], None)
+"""
 SOURCES = """
 import tidegate
 print(tidegate.KafkaSource(bootstrap_servers='b:1', subscribe=['t'], max_future_skew='1h30m').connector)
@@ -133,8 +138,20 @@ def test_a_preview_needs_neither_pyspark_nor_java(kafka):
             (),
             r"fileFormat = avro needs the package fastavro, which is missing: pip install 'tidegate\[avro\]'",
         ),
+        (
+            {"deltalake"},
+            TABLE.format(kind="delta", name="Delta"),
+            (),
+            r"archive = delta: needs the package deltalake, which is missing: pip install 'tidegate\[delta\]'",
+        ),
+        (
+            {"pyiceberg"},
+            TABLE.format(kind="iceberg", name="Iceberg"),
+            (),
+            r"archive = iceberg: needs the package pyiceberg, which is missing: pip install 'tidegate\[iceberg\]'",
+        ),
     ],
-    ids=["register", "backfill", "avro"],
+    ids=["register", "backfill", "avro", "delta", "iceberg"],
 )
 def test_what_an_extra_would_bring_is_asked_for_in_one_sentence(packages, program, arguments, sentence):
     ended = run(packages, program, *arguments)
@@ -143,7 +160,7 @@ def test_what_an_extra_would_bring_is_asked_for_in_one_sentence(packages, progra
 
 
 def test_sources_are_configured_without_any_extra():
-    ended = run({*SPARK, "fastavro", "google", "grpc", "grpc_tools"}, SOURCES)
+    ended = run({*SPARK, "deltalake", "fastavro", "google", "grpc", "grpc_tools", "pyiceberg"}, SOURCES)
     assert (ended.stdout.split(), ended.stderr) == (["kafka", "s3"], "")
 
 

@@ -1,7 +1,7 @@
 """Measures how fast a topic is read from its archive, in each of its kinds, against the same topic in Kafka.
 
-tidegate reads all of them, by batch queries to Spark's noop sink, by turns in one session.  Kafka keeps all records, but
-what is in both places comes from the archive.
+tidegate reads all of them, by batch queries to Spark's noop sink, by turns in one session.  Kafka keeps all records,
+and what is in both places comes from the archive.
 
     python -m benchmarks.kafka.archives [--rows 6000000] [--rounds 5] [--value-bytes 100] [--partitions 4]
 """

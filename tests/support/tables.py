@@ -25,6 +25,8 @@ _LAKE = tempfile.TemporaryDirectory(prefix="tidegate-lake-")
 os.environ["PYICEBERG_CATALOG__LAKE__TYPE"] = "sql"
 os.environ["PYICEBERG_CATALOG__LAKE__URI"] = f"sqlite:///{_LAKE.name}/catalog.db"
 os.environ["PYICEBERG_CATALOG__LAKE__WAREHOUSE"] = f"file://{_LAKE.name}"
+os.environ["PYICEBERG_CATALOG__FAR__TYPE"] = "sql"
+os.environ["PYICEBERG_CATALOG__FAR__URI"] = f"sqlite:///{_LAKE.name}/far.db"
 
 
 def record(partition, offset, value=None, topic="t"):
@@ -46,6 +48,12 @@ def rows_of(archive, partition, version=None, topic="t", start=0, end=2**40):
     directory = archive.list_files([(topic, partition)], version).directories[topic, partition]
     parts = directory.within(start, end)
     return [row for part in parts for batch in archive.read(part, SCHEMA) for row in batch.to_pylist()]
+
+
+def truth(table, partition):
+    """Return the rows of a partition in the order of their offsets, each once."""
+    rows = {row["offset"]: row for row in table.rows() if row["partition"] == partition}
+    return [rows[offset] for offset in sorted(rows)]
 
 
 def fill(table, source, ends, begins=None, parts=4):

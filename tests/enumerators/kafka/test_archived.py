@@ -280,7 +280,7 @@ def test_a_repeated_batch_reads_the_version_of_the_table_that_it_was_planned_wit
         assert offset["enumerator"]["archive"] == table.version
         planned = rows(run, offset)
     table.delete("offset = 3")
-    assert len(planned) == 20
+    assert {(0, 3), (1, 3)} <= set(planned)
     with coordinating(of) as run:
         assert rows(run, offset) == planned
         monkeypatch.setattr(history, "_PINNED_FOR_S", -1)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.support.streams import append, committed_source, delete_before, kafka_source, new_topic
+from tests.enumerators.kafka.test_archived import read as read_range
+from tests.support.streams import append, committed_source, delete_before, new_topic
 from tests.support.tables import SCHEMA, Delta, Iceberg, record, rows_of
 from tidegate.errors import ConnectorError, OptionError
 from tidegate.jobs.archive import pieces as pieces_module
@@ -33,9 +34,7 @@ def archived(kafka, topic, table, *, fails=()):
 
 
 def read(kafka, topic, **fields):
-    from tests.enumerators.kafka.test_archived import read as read_range
-
-    return read_range(kafka_source(kafka, topic, include_headers=True, **fields), 0, 30)
+    return read_range(committed_source(kafka, topic, **fields), 0, 30)
 
 
 def test_a_run_appends_what_a_table_lacks_and_a_row_that_was_deleted_stays_so(kafka, table):
@@ -45,7 +44,7 @@ def test_a_run_appends_what_a_table_lacks_and_a_row_that_was_deleted_stays_so(ka
     assert archived(kafka, topic, table) == []
     append(kafka, topic, {0: [NOON + at for at in range(20, 30)]})
     archived(kafka, topic, table)
-    expected = read(kafka, topic, kafka={"isolation.level": "read_committed"})
+    expected = read(kafka, topic)
     assert [{**row, "topic": None} for row in rows_of(table.archive(), 0, topic=topic)] == expected
     assert [row["offset"] for row in rows_of(table.archive(), 1, topic=topic)] == [0, 1, 2]
     delete_before(kafka, topic, 25)
