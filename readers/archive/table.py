@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from typing_extensions import override
 
-from tidegate.errors import counted
+from tidegate.errors import ObjectGoneError, counted
 from tidegate.readers.archive.archive import Archive, Group, Listing, Partition, in_order
 from tidegate.readers.archive.columns import TableColumns, leaves_of, value_at
 from tidegate.readers.archive.directory import ArchivedPart, Directory, Files
@@ -142,8 +142,15 @@ class TableArchive(Archive):
     @override
     def list_files(self, partitions: Collection[Partition], version: int | None, option: str = "archive") -> Listing:
         files = self.files_at(version, option)
-        surveyed = self._surveyed(files)
-        return Listing(files.version, {p: self._directory(files, p, surveyed) for p in partitions})
+        try:
+            surveyed = self._surveyed(files)
+            return Listing(files.version, {p: self._directory(files, p, surveyed) for p in partitions})
+        except ObjectGoneError as error:  # where a file must be opened to be planned by
+            newest = self.files_at(None, option).version
+            if newest == files.version:
+                raise
+            _LOG.warning("%s; of %s version %s is read in place of %s", error, self.location, newest, files.version)
+            return self.list_files(partitions, None, option)
 
     @override
     def newest_parts(self, partition: Partition, start: int, end: int) -> tuple[list[ArchivedPart], int]:

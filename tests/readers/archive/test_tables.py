@@ -148,6 +148,17 @@ def test_a_version_gives_the_same_rows_whatever_is_written_later(kind, tmp_path)
     assert (rows, end) == (truth(table, 0)[:24], 25)
 
 
+def test_a_version_whose_files_are_gone_is_replaced_by_the_newest_where_planning_needs_them(kind, tmp_path, caplog):
+    table = kind(tmp_path / "table")
+    table.append([record(at % 2, at // 2) for at in range(20)])  # a file of two partitions
+    pinned = table.version
+    table.rewrite(sort=True)
+    table.update("offset = 5", "new")
+    table.forget()
+    assert rows_of(table.archive(), 1, pinned) == truth(table, 1)
+    assert f"version {table.version} is read in place of {pinned}" in caplog.text or kind is Iceberg
+
+
 def test_a_version_that_is_gone_is_replaced_by_the_newest(kind, tmp_path, caplog):
     table = kind(tmp_path / "table")
     table.append([record(0, 0)])
