@@ -35,7 +35,8 @@ _PASSES_ON = re.compile(
     # Sinks of Spark.  The function of foreachBatch may read twice, and a table may want ranges.
     |WriteToMicroBatchDataSource\ (?:MemorySink|noop-table|console|ForeachSink|KafkaTable)(?![.\w-])
     |WriteToMicroBatchDataSourceV1\ FileSink\[
-    )""",
+    |LocalRelation\ <empty>)  # transformWithState without a first state
+    """,
     re.VERBOSE | re.DOTALL,
 )
 _MULTIPLIES = re.compile(r"~?(?:Generate|Expand|TransformWithState\w*)\b")

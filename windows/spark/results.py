@@ -16,9 +16,7 @@ from tidegate.errors import FunctionError, did_you_mean
 from tidegate.windows import Window
 
 _WINDOWS = "windows"
-PASSING_STEPS.append(
-    re.compile(r"~?(?:MapInArrow pack\(__hash#|TransformWithState\w* \w+\(__bucket#|LocalRelation <empty>)")
-)
+PASSING_STEPS.append(re.compile(r"~?(?:MapInArrow pack\(__hash#|TransformWithState\w* \w+\(__bucket#)"))
 
 
 class Given(NamedTuple):
