@@ -12,8 +12,7 @@ from itertools import takewhile
 from math import inf
 
 from tests.lives.source import Enumerator, Row
-from tests.lives.view import View, disorder
-from tests.lives.watermark import Promise, Union, judge_dropped
+from tests.lives.view import Promise, Union, View, disorder, judge_dropped
 from tests.lives.world import LEASE_S, NEVER, Log, Present, counted_ms
 
 

@@ -16,8 +16,7 @@ from pyspark.sql import functions as f
 import tidegate
 from tests.sources.memory import MemorySource, append, load
 from tests.support.streams import available_now
-from tests.windows.spark.kinds import KINDS, column_of, each_alone
-from tests.windows.spark.replay import replayed
+from tests.windows.spark.replay import KINDS, column_of, each_alone, replayed
 from tidegate import WatermarkStrategy
 from tidegate.sources.progress.query import QueryProgress
 from tidegate.windows import (
