@@ -23,7 +23,7 @@ from tidegate.readers.objects.values import CHUNK_SCHEMA, S3Object
 
 CHECKSUM_DIGITS = 16
 CHUNKS_PER_BATCH = 1 << 15
-_ORDER = [(name, "ascending", "at_start") for name in ("min_ms", "key", "start")]  # chunks without a time come first
+_ORDER = [(name, "ascending") for name in ("min_ms", "key", "start")]
 _OF_ROUNDS = pa.schema([f.with_type(pa.large_string()) if f.type == pa.string() else f for f in CHUNK_SCHEMA])
 """The columns while they are sorted: the keys of a whole round may have more than 2 GiB."""
 VERSION = [*S3Object._fields]
@@ -55,7 +55,11 @@ class Manifest:
         Equal chunks in another order give an equal manifest.
         """
         chunks = chunks.cast(_OF_ROUNDS).combine_chunks()
-        order = pc.sort_indices(chunks, sort_keys=_ORDER)
+        # Chunks without a time come first.  PyArrow before 25 knows no place of nulls by key, and newer ones no other.
+        times = pc.fill_null(chunks["min_ms"], NEVER)
+        order = pc.sort_indices(
+            chunks.set_column(chunks.schema.get_field_index("min_ms"), "min_ms", times), sort_keys=_ORDER
+        )
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, CHUNK_SCHEMA, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
             for first in range(0, len(order), CHUNKS_PER_BATCH):
@@ -117,7 +121,8 @@ class Manifest:
             wanted = np.arange(max(start - first, 0), min(end - first, batch.num_rows))
             # A pickled slice would contain its whole array.
             parts.append(batch.take(pa.array(wanted)))
-        return pa.concat_batches(parts) if parts else pa.RecordBatch.from_pylist([], CHUNK_SCHEMA)
+        joined: list[pa.RecordBatch] = pa.Table.from_batches(parts, CHUNK_SCHEMA).combine_chunks().to_batches()
+        return joined[0] if joined else pa.RecordBatch.from_pylist([], CHUNK_SCHEMA)
 
     def last_chunks(self, start: int, end: int) -> pa.RecordBatch:
         """Return the chunks from ``start`` to ``end`` that are the last of their object in this order.
