@@ -36,7 +36,7 @@ def test_operations(spark):
 
 def test_archive(spark):
     names = {"spark": spark}
-    with_offsets, _ = python("docs/archive.md")  # tests/sources/test_s3_and_kafka.py runs the other one
+    with_offsets, _ = python("docs/archive.md")  # tests/sources/test_connect.py runs the other one
     with_offsets.run(names)
     assert names["df"].isStreaming
 
