@@ -61,11 +61,12 @@ CODECS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def encode_batch(timestamps_ms: NDArray[np.int64], values: Bytes, compression: str) -> bytes:
+def encode_batch(timestamps_ms: NDArray[np.int64], values: Bytes, compression: str, keys: Bytes | None = None) -> bytes:
     """Return one record batch with base offset 0, as a producer sends it.
 
     timestamps_ms: the event time of each record, in any order.
-    values: an array with a row of bytes for each record, whose key is null.
+    values: an array with a row of bytes for each record.
+    keys: the same for keys; None: they are null.
     """
     count = len(timestamps_ms)
     first = timestamps_ms[0]
@@ -73,9 +74,8 @@ def encode_batch(timestamps_ms: NDArray[np.int64], values: Bytes, compression: s
         _constant(count, 0),  # the attributes, which are unused
         _varints(timestamps_ms - first),
         _varints(np.arange(count)),
-        _constant(count, 1),  # null has only the length -1
-        _varints(np.full(count, values.shape[1])),
-        (values, np.ones(values.shape, bool)),
+        *([_constant(count, 1)] if keys is None else _sized(keys)),  # null has only the length -1
+        *_sized(values),
         _constant(count, 0),  # no headers
     ]
     lengths = np.sum([mask.sum(axis=1) for _, mask in body], axis=0)
@@ -88,6 +88,10 @@ def encode_batch(timestamps_ms: NDArray[np.int64], values: Bytes, compression: s
     ](records)
     length = BEFORE_CRC.size - LENGTH_STARTS_AT + len(checked)
     return BEFORE_CRC.pack(0, length, NONE, MAGIC, google_crc32c.value(checked)) + checked
+
+
+def _sized(values: Bytes) -> list[Column]:
+    return [_varints(np.full(len(values), values.shape[1])), (values, np.ones(values.shape, bool))]
 
 
 def _constant(count: int, byte: int) -> Column:
@@ -112,7 +116,7 @@ ZSTD_VERSION = 7  # the first version of the ProduceRequest that allows all code
 LAST_NAMED_VERSION = 12  # later versions name topics by id
 
 
-def write_history(
+def write_history(  # noqa: PLR0913 - all but the first four have defaults
     bootstrap_servers: str,
     topic: str,
     partition: int,
@@ -122,10 +126,11 @@ def write_history(
     compression: str = "none",
     records_per_batch: int = 4000,
     seed: int = 0,
+    keys: NDArray[np.int64] | None = None,
 ) -> None:
     """Append one record for each timestamp, in their order, and return when all are stored.
 
-    The records have no keys.  Half of the bytes of a value are random, so that values compress about two to one.
+    Half of the bytes of a value are random, so that values compress about two to one.
 
     timestamps_ms: the event times in ms since the epoch, in any order.
     value_size: the size of each value in bytes.
@@ -133,6 +138,7 @@ def write_history(
     records_per_batch: the number of records of a batch.  A batch must stay below the topic's ``max.message.bytes``
         (1 MiB).
     seed: the seed of the values; the same seed gives the same values.
+    keys: the key of each record, which has it as 8 bytes, the highest first; None: the records have no keys.
 
     Raises ServerError if the compression is unknown or the broker refuses a batch.
     """
@@ -141,8 +147,15 @@ def write_history(
         raise ServerError(f"compression is {compression!r}, but it must be one of {', '.join(CODECS)}{nearest}")
     times = np.asarray(timestamps_ms, np.int64)
     parts = ((start, times[start : start + records_per_batch]) for start in range(0, len(times), records_per_batch))
+    of_keys = None if keys is None else keys.astype(">i8").view(np.uint8).reshape(-1, 8)
     encoded = (
-        encode_batch(part, _half_random(len(part), value_size, [seed, start]), compression) for start, part in parts
+        encode_batch(
+            part,
+            _half_random(len(part), value_size, [seed, start]),
+            compression,
+            None if of_keys is None else of_keys[start : start + len(part)],
+        )
+        for start, part in parts
     )
     write_batches(bootstrap_servers, topic, ((partition, batch) for batch in encoded))
 

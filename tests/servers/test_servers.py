@@ -216,7 +216,7 @@ def test_what_is_written_is_read_back_and_the_same_for_a_seed(kafka, compression
     kafka.create_topic(topic, configs={"compression.type": "uncompressed"})
     count = 1000
     times = np.resize(DISORDERED_MS, count)
-    for _ in range(2):
+    for keys in (None, times + 1):
         write_history(
             kafka.bootstrap_servers,
             topic,
@@ -226,12 +226,13 @@ def test_what_is_written_is_read_back_and_the_same_for_a_seed(kafka, compression
             compression=compression,
             records_per_batch=333,
             seed=3,
+            keys=keys,
         )
     records = consume(kafka, topic, 2 * count)
     values = [record.value for record in records]
     assert [record.offset for record in records] == list(range(2 * count))
     assert [record.timestamp for record in records] == 2 * times.tolist()
-    assert {record.key for record in records} == {None}
+    assert [record.key for record in records] == [None] * count + [(t + 1).to_bytes(8, "big") for t in times.tolist()]
     assert all(len(value) == 300 and value.endswith(b"." * 150) for value in values)
     assert values[:count] == values[count:]
     assert len(set(values)) == count

@@ -1,5 +1,6 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.nio.ByteBuffer;
 import java.time.Duration;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.functions.AggregateFunction;
@@ -19,10 +20,10 @@ import org.apache.flink.util.Collector;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 
 /**
- * Counts the rows of minutes and adds up their offsets, by key, for each number of keys that comes on a line. It
- * answers with the seconds from the first row to the end of the job.
+ * Counts the rows of minutes and adds up their offsets, by key, for each number of keys that comes on a line, which
+ * has a topic of its own. It answers with the seconds from the first row to the end of the job.
  *
- * <p>Arguments: the broker, the topic, and the parallelism.
+ * <p>Arguments: the broker, the name of topics without the number of keys, and the parallelism.
  */
 public class Windows {
     private static volatile long begun;
@@ -41,10 +42,10 @@ public class Windows {
         KafkaSource<Tuple2<Long, Long>> source =
                 KafkaSource.<Tuple2<Long, Long>>builder()
                         .setBootstrapServers(broker)
-                        .setTopics(topic)
+                        .setTopics(topic + keys)
                         .setStartingOffsets(OffsetsInitializer.earliest())
                         .setBounded(OffsetsInitializer.latest())
-                        .setDeserializer(new KeyAndOffset(keys))
+                        .setDeserializer(new KeyAndOffset())
                         .build();
         environment
                 .fromSource(source, WatermarkStrategy.forMonotonousTimestamps(), "rows")
@@ -58,19 +59,12 @@ public class Windows {
 
     /** The key and the offset of a record. */
     private static class KeyAndOffset implements KafkaRecordDeserializationSchema<Tuple2<Long, Long>> {
-        private final long keys;
-
-        KeyAndOffset(long keys) {
-            this.keys = keys;
-        }
-
         @Override
         public void deserialize(ConsumerRecord<byte[], byte[]> record, Collector<Tuple2<Long, Long>> out) {
             if (begun == 0) {
                 begun = System.nanoTime();
             }
-            long key = Math.floorMod(record.offset() * 7919 + record.partition() * 31, keys);
-            out.collect(Tuple2.of(key, record.offset()));
+            out.collect(Tuple2.of(ByteBuffer.wrap(record.key()).getLong(), record.offset()));
         }
 
         @Override
