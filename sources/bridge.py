@@ -304,7 +304,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        batches = read_task(self._source, cast("TaskPartition", partition))
+        stage = None if self._add_on is None else self._add_on.row_stage()
+        batches = read_task(self._source, cast("TaskPartition", partition), stage)
         return batches if self._columns is None else (batch.select(self._columns) for batch in batches)
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802
@@ -317,6 +318,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "skipsLost": not self._source.fail_on_data_loss,
             "selectsRows": self._source.selects_rows,
         }
+        if self._add_on is not None and self._add_on.stage is not None:
+            about["rowStage"] = self._add_on.stage.about
         return {**progress, **about, **{name: True for name, is_so in is_true.items() if is_so}}
 
     @property

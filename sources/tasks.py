@@ -18,6 +18,7 @@ from tidegate.sources.options import in_one_sentence
 from tidegate.sources.worker_daemon import freeze_imports
 
 if TYPE_CHECKING:
+    from tidegate.sources.add_on import RowStage
     from tidegate.sources.contract import SourceContract
 
 
@@ -61,8 +62,13 @@ class TaskPartition(InputPartition):
         self.watermarks_ms, self.watermark_row_ms = watermarks_ms or {}, watermark_row_ms
 
 
-def read_task(source: SourceContract, partition: TaskPartition) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a task, with the columns of watermarks.  Called on an executor."""
+def read_task(
+    source: SourceContract, partition: TaskPartition, stage: RowStage | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task, or what a stage makes of them, with the columns of watermarks.
+
+    Called on an executor.
+    """
     freeze_imports()
     with in_one_sentence():
         names = [SOURCE_WATERMARK] if source.source_watermark != "none" else []
@@ -70,7 +76,7 @@ def read_task(source: SourceContract, partition: TaskPartition) -> Iterator[pa.R
             names.append(ADD_ON_WATERMARK)
         may_be_null = source.source_watermark == "rows" or ADD_ON_WATERMARK in partition.watermarks_ms
         if partition.watermark_row_ms is not None:
-            schema = nullable(source.arrow_schema)
+            schema = nullable(source.arrow_schema if stage is None else stage.schema)
             nothing = pa.record_batch([pa.nulls(1, field.type) for field in schema], schema=schema)
             yield _with_watermarks(nothing, names, partition.watermark_row_ms, WATERMARK_ROW_US)
         reader, watching = source.reader(partition.state), partition.watching
@@ -79,6 +85,8 @@ def read_task(source: SourceContract, partition: TaskPartition) -> Iterator[pa.R
         events: list[SourceEvent] = []
         if watching is not None:
             batches = watched(timed_reader(source.connector, reader), watching, partition.task, events)
+        if stage is not None:
+            batches = stage.rows(batches, partition.watermarks_ms.get(ADD_ON_WATERMARK))
         for rows in batches:
             batch = pa.record_batch(rows.columns, schema=nullable(rows.schema)) if may_be_null else rows
             yield _with_watermarks(batch, names, partition.watermarks_ms)

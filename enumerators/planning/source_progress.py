@@ -173,6 +173,7 @@ class SourceProgress(_Record):
     skips_lost: whether records that are gone are skipped, by ``failOnDataLoss``.
     selects_rows: whether a condition leaves rows out, so that a record may have given no row.
     watermark_rows: whether each batch that moves the watermark has one more row, with only the watermark.
+    row_stage: what an add-on has tasks do with their rows, in a sentence; None: nothing.
     committed: when Spark committed the batch, which no JSON holds.  None: unknown, as in ``tidegate watch``.
     """
 
@@ -212,6 +213,7 @@ class SourceProgress(_Record):
     skips_lost: bool = False
     selects_rows: bool = False
     watermark_rows: bool = False
+    row_stage: str | None = None
     committed: datetime | None = Field(default=None, exclude=True)
 
     @property

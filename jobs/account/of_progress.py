@@ -204,8 +204,8 @@ class _SourceTally:
         planned = by_split.total() or (said.planned_rows if said is not None and batch.moved else 0)
         self._by_split += by_split
         self._planned += planned
-        self._given += batch.input_rows
-        self._reads_once = self._reads_once and reads_once
+        self._given += batch.input_rows or 0
+        self._reads_once = self._reads_once and reads_once and batch.input_rows is not None
         if said is not None:
             self._last = said
         if batch.end is not None:  # an offset has the bad records of all batches before its own
@@ -213,7 +213,7 @@ class _SourceTally:
             self._bad = (batch.end.bad_records if batch.bad_after is None else batch.bad_after) - self._bad_before
         may_be_bad = self._last is None or self._last.bad_records_total is not None
         self._bad_bound = "at least" if may_be_bad and planned and batch.bad_after is None else "exact"
-        return max(planned, batch.input_rows)
+        return max(planned, batch.input_rows or 0)
 
     def account(self) -> SourceAccount:
         """Return the share."""
@@ -327,6 +327,8 @@ def rows_in_state(
         if plan is None and ("window" not in keys or _overlap(state.select("key.window.start", "key.window.end"))):
             return None
         counts = [f"_{place}" for place, name in enumerate(values) if name == _COUNT]
+        if plan is not None and plan.sums_records:
+            counts = ["_0"]
         numbered = state.select("value.*").toDF(*(f"_{place}" for place in range(len(values))))
         sums = numbered.agg(*map(f.sum, counts)).first() if counts else None
         if sums is not None:

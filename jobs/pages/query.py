@@ -147,7 +147,8 @@ def _splits(last: SourceProgress, *, ended: bool) -> str:
     """Return a sentence on the states of the splits in the last plan, and on the split that holds back the others."""
     splits = counted(sum(last.splits.values()), "split")
     in_plan = f"; in the last plan {_states(last)}" if ended else f": {_states(last)}{_holder(last)}"
-    return f"{splits}{in_plan}.{_bad_records(last)}"
+    made = "" if last.row_stage is None else f" {last.row_stage}"
+    return f"{splits}{in_plan}.{_bad_records(last)}{made}"
 
 
 def _states(last: SourceProgress) -> str:

@@ -19,7 +19,7 @@ from tidegate.enumerators.notes.application import bad_records_noted, offset_dig
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.source_progress import SourceProgress, parse_utc, utc_time
 from tidegate.errors import OptionError
-from tidegate.sources.add_on import LATE_DROPPED, PASSING_STEPS
+from tidegate.sources.add_on import LATE_DROPPED, MORE_RECORDS, PASSING_STEPS, RECORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,8 @@ _PASSES_ON = re.compile(
 _MULTIPLIES = re.compile(r"~?(?:Generate|Expand|TransformWithState\w*)\b")
 _AGGREGATE = re.compile(r"~?Aggregate\b")
 _COUNTS_LATE = re.compile(rf"~?CollectMetrics .* AS {LATE_DROPPED}#", re.DOTALL)
-_COUNT_OF_ALL = re.compile(r"\bcount\(1\)(?! FILTER|#)")
+_SUM_OF_RECORDS = re.compile(rf"\bsum\({RECORDS}#")
+_COUNT_OF_ALL = re.compile(rf"\bcount\(1\)(?! FILTER|#)|{_SUM_OF_RECORDS.pattern}")
 
 
 class PlanFacts(NamedTuple):
@@ -52,12 +53,14 @@ class PlanFacts(NamedTuple):
     counts_late: what add-ons drop as late are rows of the sources.
     counts_open: what Spark's aggregation counts are rows of the sources.
     counts_all: it leaves out none.
+    sums_records: it adds up for how many records of the sources a row stands, and that is the first of its aggregates.
     """
 
     reads_once: bool
     counts_late: bool
     counts_open: bool
     counts_all: bool
+    sums_records: bool = False
 
     @classmethod
     def of(cls, steps: Sequence[str], sources: int) -> PlanFacts:
@@ -75,6 +78,7 @@ class PlanFacts(NamedTuple):
             _pass_on(steps[late:], sources),
             _pass_on(steps[open_:], sources),
             all(_COUNT_OF_ALL.search(step) for step in steps if _AGGREGATE.match(step)),
+            any(_SUM_OF_RECORDS.search(step) for step in steps if _AGGREGATE.match(step)),
         )
 
 
@@ -97,7 +101,8 @@ class SourceBatch:
     progress: the progress of the source; None: the source is not tidegate's, or the batch is repeated after a restart.
     moved: whether the batch reads anything of the source.
     begin, end: the offsets of the batch; None: the source is not tidegate's.
-    input_rows: how many rows it read, by Spark's own count, which depends on the sink.
+    input_rows: how many rows it read, by Spark's own count, which depends on the sink.  None: tasks make fewer rows
+        of those that they read, as windows ask them to, and the query has several sources.
     stored: the end of the batch as the offset log of the checkpoint has it, as JSON.
     bad_after: how many bad records the query had after the batch, if its planner has noted that.
     """
@@ -106,23 +111,29 @@ class SourceBatch:
     moved: bool = True
     begin: Offset | None = None
     end: Offset | None = None
-    input_rows: int = 0
+    input_rows: int | None = 0
     stored: Any = None
     bad_after: int | None = None
 
     @classmethod
-    def from_json(cls, source: Json, committed: datetime | None = None) -> SourceBatch:
-        """Read a source's entry in Spark's progress."""
+    def from_json(cls, source: Json, committed: datetime | None = None, more_records: int | None = None) -> SourceBatch:
+        """Read a source's entry in Spark's progress.
+
+        more_records: by how many its records are more than the rows that its tasks made; None: it is not known.
+        """
         latest = json_object(source.get("latestOffset"))
         end = Offset.recognized(json_object(source["endOffset"]))
         # In the offset of Spark's own source, a topic named "planner" would be a dict; our planner's name is a text.
         is_ours = isinstance(latest.get("planner"), str)
+        said = SourceProgress.from_json(latest, committed) if is_ours else None
+        is_made = said is not None and said.row_stage is not None and source["numInputRows"] > 0
+        may_be_fewer = is_made and more_records is None
         return cls(
-            progress=SourceProgress.from_json(latest, committed) if is_ours else None,
+            progress=said,
             moved=source["startOffset"] != source["endOffset"],
             begin=None if end is None else Offset.recognized(json_object(source["startOffset"])) or Offset(),
             end=end,
-            input_rows=source["numInputRows"],
+            input_rows=None if may_be_fewer else source["numInputRows"] + (more_records or 0),
             stored=_parsed(source["endOffset"]),
         )
 
@@ -184,9 +195,11 @@ class QueryProgress:
     @classmethod
     def of(cls, entry: Json) -> QueryProgress:
         """Read a StreamingQueryProgress from its JSON object."""
-        operators = entry["stateOperators"]
+        operators, observed = entry["stateOperators"], entry.get("observedMetrics", {})
         began, seconds = parse_utc(entry["timestamp"]), entry["batchDuration"] / 1000
         committed = began + timedelta(seconds=seconds)
+        more = [metrics[MORE_RECORDS] for metrics in observed.values() if MORE_RECORDS in metrics]
+        more_records = more[0] if len(entry["sources"]) == len(more) == 1 else None
         return cls(
             id=entry["id"],
             run_id=entry["runId"],
@@ -195,7 +208,7 @@ class QueryProgress:
             number=entry["batchId"],
             ran="addBatch" in entry.get("durationMs", {"addBatch": 0}),
             # Spark Connect does not send the sum.
-            rows=sum(source["numInputRows"] for source in entry["sources"]),
+            rows=sum(source["numInputRows"] for source in entry["sources"]) + sum(more),
             seconds=seconds,
             watermark=_watermark(entry.get("eventTime", {}).get("watermark")),
             state_rows=sum(operator["numRowsTotal"] for operator in operators),
@@ -205,10 +218,10 @@ class QueryProgress:
             ),
             dropped_rows=dropped_rows(entry),
             late_dropped=late_dropped(entry),
-            observed=entry.get("observedMetrics", {}),
+            observed=observed,
             operators=len(operators),
             sink=entry.get("sink", {}).get("description", ""),
-            sources=tuple(SourceBatch.from_json(source, committed) for source in entry["sources"]),
+            sources=tuple(SourceBatch.from_json(source, committed, more_records) for source in entry["sources"]),
         )
 
     def with_bad_records(self) -> QueryProgress:

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from tidegate.alignment.index import TimeIndex
     from tidegate.alignment.splits import Extents
     from tidegate.enumerators.clocks import Clocks
+    from tidegate.enumerators.contract import Json
     from tidegate.enumerators.planning.coordinator import SourceCoordinator
     from tidegate.enumerators.planning.offset import INITIAL_OFFSET, check_same_state
-    from tidegate.sources.add_on import LATE_DROPPED, PASSING_STEPS, AddOn
+    from tidegate.sources.add_on import LATE_DROPPED, MORE_RECORDS, PASSING_STEPS, RECORDS, AddOn, RowStage, StageCall
     from tidegate.sources.bridge import Driver, check_has_watermarks, coordinator_of, schema_of, source_of
     from tidegate.sources.columns import follow_add_on_watermark, later
     from tidegate.sources.options import in_one_sentence, option_names, sentence_of
@@ -29,7 +30,9 @@ _HOMES = {
     "END_OF_TIME_MS": "tidegate.sources.tasks",
     "INITIAL_OFFSET": "tidegate.enumerators.planning.offset",
     "LATE_DROPPED": "tidegate.sources.add_on",
+    "MORE_RECORDS": "tidegate.sources.add_on",
     "PASSING_STEPS": "tidegate.sources.add_on",
+    "RECORDS": "tidegate.sources.add_on",
     "SOURCE_WATERMARK": "tidegate.sources.tasks",
     "UNLIMITED": "tidegate.alignment.budget",
     "AddOn": "tidegate.sources.add_on",
@@ -37,7 +40,10 @@ _HOMES = {
     "Clocks": "tidegate.enumerators.clocks",
     "Driver": "tidegate.sources.bridge",
     "Extents": "tidegate.alignment.splits",
+    "Json": "tidegate.enumerators.contract",
+    "RowStage": "tidegate.sources.add_on",
     "SourceCoordinator": "tidegate.enumerators.planning.coordinator",
+    "StageCall": "tidegate.sources.add_on",
     "TimeIndex": "tidegate.alignment.index",
     "check_has_watermarks": "tidegate.sources.bridge",
     "check_same_state": "tidegate.enumerators.planning.offset",
@@ -58,7 +64,9 @@ __all__ = [
     "END_OF_TIME_MS",
     "INITIAL_OFFSET",
     "LATE_DROPPED",
+    "MORE_RECORDS",
     "PASSING_STEPS",
+    "RECORDS",
     "SOURCE_WATERMARK",
     "UNLIMITED",
     "AddOn",
@@ -66,7 +74,10 @@ __all__ = [
     "Clocks",
     "Driver",
     "Extents",
+    "Json",
+    "RowStage",
     "SourceCoordinator",
+    "StageCall",
     "TimeIndex",
     "check_has_watermarks",
     "check_same_state",

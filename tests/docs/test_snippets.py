@@ -78,12 +78,10 @@ def test_watermarks(spark, bucket):
 
 
 def test_windows(spark):
-    source_of_orders = tidegate.KafkaSource(bootstrap_servers="localhost:9", subscribe=["orders"])
-    orders = source_of_orders.read_stream(spark).selectExpr("CAST(key AS STRING) page", "timestamp", "1.5D amount")
-    names = {"orders": orders, "tidegate": tidegate, "timedelta": timedelta}
-    names |= {"TumblingEventTimeWindows": TumblingEventTimeWindows, "ProcessWindowFunction": ProcessWindowFunction}
+    names = {"spark": spark, "ProcessWindowFunction": ProcessWindowFunction}
     count, write, outputs, merge, of_two, explained, over_windows = python("docs/windows.md")
     count.run(names)
+    orders = names["orders"]
     write.with_own({".start()": ""}).run(names)
     assert {"page", "count", "total", "output"} <= set(names["counts"].columns)
     minutes = TumblingEventTimeWindows.of(timedelta(minutes=5))

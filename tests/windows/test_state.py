@@ -30,7 +30,7 @@ from tidegate.windows.state.store import MemoryKeyStore
 from tidegate.windows.window import MAX_TIME
 
 TUMBLING = TumblingEventTimeWindows.of(timedelta(milliseconds=10))
-COUNT = Aggregate(SqlAggregates(rows="count(*)"))
+COUNT = Aggregate(SqlAggregates(rows="sum(n)"))
 
 
 class CountingStore(MemoryKeyStore):
@@ -188,7 +188,7 @@ class Forgetful(EventTimeTrigger):
 
 def test_state_that_a_trigger_forgets_to_clear_goes_with_its_window():
     operator, store = WindowOperator(TUMBLING, COUNT, Forgetful()), MemoryKeyStore()
-    batch(operator, store, -1, [(0, 5)])
+    batch(operator, store, -1, [(1, 5)])
     assert batch(operator, store, 9, []) == [(0, {"rows": 1})]
     assert is_empty(store)
 
@@ -359,7 +359,7 @@ def test_a_row_that_fills_a_merged_session_exactly_keeps_its_rows():
 def test_the_cleanup_time_of_a_window_near_the_end_of_time_is_the_end_of_time():
     operator = WindowOperator(TUMBLING, COUNT, allowed_lateness=timedelta.max - timedelta(microseconds=999))
     run = KeyRun(operator, "a", MemoryKeyStore())
-    run.process_element({}, MAX_TIME - 10_000)
+    run.process_element({"n": 1}, MAX_TIME - 10_000)
     end = run.event_timers()[0][2]
     assert run.event_timers() == [(end - 1, end - 10, end)]  # none for a cleanup that never comes
     run.advance_watermark(MAX_TIME)

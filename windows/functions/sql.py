@@ -1,4 +1,4 @@
-"""SQL's aggregates over columns: count, sum, min, max and avg, with Spark's rules for nulls and NaN."""
+"""SQL's aggregates over columns that merge: sum, min and max, with Spark's rules for nulls and NaN."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.errors import OptionError, did_you_mean
 from tidegate.windows.functions.results import AggregateFunction
 from tidegate.windows.rows import Rows
 
-CALL = re.compile(r"\s*(\w+)\s*\(\s*(.+?)\s*\)\s*", re.DOTALL)
+CALL = re.compile(r"\s*(\w+)\s*\(\s*(\w+)\s*\)\s*")
 LARGEST = 2**62
 """A sum of integers is made in 64 bits as long as it stays below this."""
 
@@ -29,33 +29,11 @@ class _Fold(ABC):
 
     @abstractmethod
     def add(self, held: Any, value: Any) -> Any:
-        """Return the accumulator after one more value; ``held`` is None before the first."""
+        """Return the accumulator after one more value or accumulator; ``held`` is None before the first."""
 
     @abstractmethod
     def add_array(self, held: Any, values: npt.NDArray[Any]) -> Any:
         """Return the accumulator after an array of numbers, as if they were added one by one."""
-
-    def merge(self, held: Any, other: Any) -> Any:
-        """Return one accumulator for two; neither is None."""
-        return self.add(held, other)
-
-    def result(self, held: Any) -> Any:
-        """Return the aggregate."""
-        return held
-
-
-class _Count(_Fold):
-    def add(self, held: Any, value: Any) -> Any:
-        return (held or 0) + 1
-
-    def add_array(self, held: Any, values: npt.NDArray[Any]) -> Any:
-        return (held or 0) + len(values)
-
-    def merge(self, held: Any, other: Any) -> Any:
-        return held + other
-
-    def result(self, held: Any) -> Any:
-        return held or 0
 
 
 class _Sum(_Fold):
@@ -89,33 +67,17 @@ class _Max(_Fold):
         return self.add(held, values.max().item())
 
 
-class _Average(_Fold):
-    def add(self, held: Any, value: Any) -> Any:
-        value = float(value) if isinstance(value, int) else value
-        return (value, 1) if held is None else (held[0] + value, held[1] + 1)
-
-    def add_array(self, held: Any, values: npt.NDArray[Any]) -> Any:
-        total, count = held or (None, 0)
-        return _Sum().add_array(total, values.astype(np.float64)), count + len(values)
-
-    def merge(self, held: Any, other: Any) -> Any:
-        return held[0] + other[0], held[1] + other[1]
-
-    def result(self, held: Any) -> Any:
-        return None if held is None else held[0] / held[1]
-
-
 def _order(value: Any) -> tuple[bool, Any]:
     """Return the sort key of a value: in Spark NaN is greater than all other values."""
     is_nan = isinstance(value, float) and math.isnan(value)
     return is_nan, 0 if is_nan else value
 
 
-FOLDS: dict[str, _Fold] = {"avg": _Average(), "count": _Count(), "max": _Max(), "min": _Min(), "sum": _Sum()}
+FOLDS: dict[str, _Fold] = {"max": _Max(), "min": _Min(), "sum": _Sum()}
 
 
 class SqlAggregate(NamedTuple):
-    """One aggregate: ``sum(amount)`` has the function ``sum`` and the argument ``amount``; ``*`` means whole rows."""
+    """One aggregate: ``sum(amount)`` has the function ``sum`` and the argument ``amount``."""
 
     function: str
     argument: str
@@ -124,20 +86,22 @@ class SqlAggregate(NamedTuple):
     def parse(cls, text: str) -> SqlAggregate:
         """Return the aggregate of a text.
 
-        Raises OptionError if the text is no call of count, sum, min, max or avg.
+        Raises OptionError if the text is no call of sum, min or max.
         """
         call = CALL.fullmatch(text)
         name = call[1].lower() if call else ""
-        if call is None or name not in FOLDS or (call[2] == "*" and name != "count"):
-            allowed = "count(*), or count, sum, min, max or avg of a column"
-            raise OptionError(f"{text!r} must be {allowed}{did_you_mean(call[1], FOLDS) if call else ''}.")
+        if call is None or name not in FOLDS:
+            raise OptionError(
+                f"{text!r} must be sum, min or max of a column{did_you_mean(call[1], FOLDS) if call else ''}."
+            )
         return cls(name, call[2])
 
 
 class SqlAggregates(AggregateFunction):
-    """Aggregates by the names of their result columns: ``SqlAggregates(count="count(*)", total="sum(amount)")``.
+    """Aggregates by the names of their result columns: ``SqlAggregates(total="sum(amount)", last="max(at)")``.
 
-    Arguments are names of columns.  Nulls do not count.  Without values, count is 0 and the other aggregates are null.
+    Arguments are names of columns.  Nulls do not count, and without values an aggregate is null.  A row may stand for
+    several rows if it has their aggregates: a count is a sum of ones.
     """
 
     def __init__(self, **aggregates: str) -> None:
@@ -152,7 +116,7 @@ class SqlAggregates(AggregateFunction):
         """Return the accumulators after one more row."""
         with decimal.localcontext(EXACT):
             return [
-                held if argument != "*" and value[argument] is None else fold.add(held, value.get(argument))
+                held if value[argument] is None else fold.add(held, value[argument])
                 for (fold, argument), held in zip(self._parts, accumulator, strict=True)
             ]
 
@@ -160,7 +124,7 @@ class SqlAggregates(AggregateFunction):
         """Return the accumulators after more rows."""
         with decimal.localcontext(EXACT):
             return [
-                (held or 0) + len(rows) if argument == "*" else _add_column(fold, held, rows.column(argument))
+                _add_column(fold, held, rows.column(argument))
                 for (fold, argument), held in zip(self._parts, accumulator, strict=True)
             ]
 
@@ -168,17 +132,13 @@ class SqlAggregates(AggregateFunction):
         """Return the accumulators of two windows as one."""
         with decimal.localcontext(EXACT):
             return [
-                (one if other is None else other) if one is None or other is None else fold.merge(one, other)
+                one if other is None else fold.add(one, other)
                 for (fold, _), one, other in zip(self._parts, acc_a, acc_b, strict=True)
             ]
 
     def get_result(self, accumulator: list[Any]) -> dict[str, Any]:
         """Return the aggregates by the names of their result columns."""
-        with decimal.localcontext(EXACT):
-            return {
-                name: fold.result(held)
-                for name, (fold, _), held in zip(self.aggregates, self._parts, accumulator, strict=True)
-            }
+        return dict(zip(self.aggregates, accumulator, strict=True))
 
 
 def _add_column(fold: _Fold, held: Any, values: npt.NDArray[Any] | list[Any]) -> Any:

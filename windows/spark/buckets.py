@@ -12,7 +12,7 @@ Spark fixes the number of partitions in a query's checkpoint.  The state holds i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TypeAlias
 
@@ -20,12 +20,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, DoubleType, FloatType, IntegerType, LongType, StructType
 
-from tidegate.add_ons import check_same_state
+from tidegate.add_ons import RECORDS, check_same_state
 from tidegate.spark_private import STATE_PARTITIONS, to_arrow_schema
+from tidegate.windows.spark.keys import comparable, hashes
 
 Numbers: TypeAlias = npt.NDArray[np.int32]
 BUCKETS = "number of buckets"
@@ -115,20 +116,30 @@ WITNESS = -1
 If a restart has more buckets, all others that get rows may be new, and would notice nothing.
 """
 
-HASH, BUCKET, TASK, NUMBER, ROWS = "__hash", "__bucket", "__task", "__number", "__rows"
-PACKED = f"{BUCKET} int, {TASK} int, {NUMBER} int, {ROWS} binary"
+BUCKET, TASK, NUMBER, ROWS = "__bucket", "__task", "__number", "__rows"
+PACKED = (  # DDL is for Java, which tasks have not
+    StructType()
+    .add(BUCKET, IntegerType())
+    .add(TASK, IntegerType())
+    .add(NUMBER, IntegerType())
+    .add(ROWS, BinaryType())
+    .add(RECORDS, LongType())
+)
+"""The columns of packed rows: the bytes of an Arrow batch, and once, for how many records all rows of a task stand."""
 _MOST_ROWS, _MOST_BYTES = 1 << 18, 1 << 26  # in memory at once, on their way through a task
 
 
-def packed(rows: DataFrame, keys: list[Column], buckets: int | None) -> DataFrame:
+def packed(rows: DataFrame, keys: Sequence[str], buckets: int | None) -> DataFrame:
     """Return the rows of each task and bucket, in order, in the columns of ``PACKED``; equal keys share a bucket.
 
     buckets: how many there are; None: as Spark's shuffle partitions need.
     """
-    schema = rows.schema
+    names = rows.schema.names
     # PySpark takes a dot in a name for a field of a struct, so the packed columns are named by numbers.
-    columns = [f.col(f"`{name}`").alias(f"__{number}") for number, name in enumerate(schema.names)]
-    return rows.select(f.hash(*keys).alias(HASH), *columns).mapInArrow(_packer(buckets), PACKED)
+    columns = [f.col(f"`{name}`").alias(f"__{number}") for number, name in enumerate(names)]
+    numbered = rows.select(*columns)
+    packer = Packer([f"__{names.index(key)}" for key in keys], numbered.schema, buckets)
+    return numbered.mapInArrow(packer.pack, PACKED)
 
 
 def unpacked(blobs: Iterable[bytes], schema: StructType) -> pa.Table:
@@ -137,19 +148,34 @@ def unpacked(blobs: Iterable[bytes], schema: StructType) -> pa.Table:
     return pa.Table.from_batches([pa.ipc.read_record_batch(blob, arrow_schema) for blob in blobs], arrow_schema)
 
 
-def _packer(buckets: int | None) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+class Packer:
+    """Packs rows by bucket.
+
+    keys: the columns of the key.  rows: all columns.  buckets: as ``packed`` has it.
+    """
+
+    def __init__(self, keys: Sequence[str], rows: StructType, buckets: int | None) -> None:
+        self._keys, self._buckets = list(keys), buckets
+        self._floats = [key for key in keys if isinstance(rows[key].dataType, FloatType | DoubleType)]
+
+    def pack(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a task as ``PACKED``."""
+        yield from self.of_tables((table, table.num_rows) for table in tables(batches))
+
+    def of_tables(self, of_task: Iterable[tuple[pa.Table, int]]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a task as ``PACKED``: tables, each with the number of the records that it stands for."""
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
-        numbers = bucket_numbers(buckets)
-        for number, table in enumerate(_tables(batches)):
-            places = table.column(HASH).to_numpy() % len(numbers)
-            yield by_bucket(table.drop_columns(HASH), places, numbers, task, number)
+        numbers = bucket_numbers(self._buckets)
+        for number, (table, records) in enumerate(of_task):
+            rows = comparable(table, self._floats)
+            # The low bits of a hash find the page of a key in its bucket.
+            places = (hashes(rows.select(self._keys)) >> np.uint64(32)) % np.uint64(len(numbers))
+            yield by_bucket(rows, places, numbers, task, number, records)
 
-    return pack
 
-
-def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+def tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield the rows of batches in tables of many rows."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
@@ -162,11 +188,12 @@ def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def by_bucket(
-    table: pa.Table, places: npt.NDArray[np.integer], numbers: Numbers, task: int, number: int
+    table: pa.Table, places: npt.NDArray[np.integer], numbers: Numbers, task: int, number: int, records: int = 0
 ) -> pa.RecordBatch:
     """Return rows as ``PACKED``, in the order of their task, and a row for the witness.
 
     places: the place of each row's bucket in ``numbers``.
+    records: for how many records of the source the rows stand.
     """
     places = places.astype(np.min_scalar_type(len(numbers)))  # NumPy sorts small integers ten times as fast
     order = np.argsort(places, kind="stable")
@@ -185,5 +212,6 @@ def by_bucket(
             TASK: pa.repeat(pa.scalar(task, pa.int32()), len(blobs)),
             NUMBER: pa.repeat(pa.scalar(number, pa.int32()), len(blobs)),
             ROWS: pa.array(blobs, pa.binary()),
+            RECORDS: pa.array([records, *[0] * len(of_buckets)], pa.int64()),
         }
     )

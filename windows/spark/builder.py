@@ -32,7 +32,8 @@ from tidegate.windows import (
 )
 from tidegate.windows.callables import check_takes
 from tidegate.windows.spark import native, operating, relations
-from tidegate.windows.spark.expressions import check_expression
+from tidegate.windows.spark.expressions import check_expression, parts_of
+from tidegate.windows.spark.in_source import way_of
 from tidegate.windows.spark.names import check_columns, check_keys, check_result, column_name, column_names
 from tidegate.windows.spark.processor import RESULTS, row_column
 from tidegate.windows.window import duration_ms, whole_number
@@ -234,12 +235,27 @@ class WindowedStream:
         _check_process("process", function)
         return self._of_function(Process(function), schema)
 
-    def explain(self) -> str:
-        """Return how the windows run, and why: in Spark's own aggregation, or in the operator."""
+    def explain(self, **expressions: str) -> str:
+        """Return how the windows run, and why: in Spark's own aggregation, or in the operator.
+
+        expressions: as ``aggregate`` takes them.  With them the text also says what tasks of the source do.
+        """
         why = self._why_operator
-        if why is None:
-            return "Spark's own window aggregation, for aggregates that are Spark expressions; else the operator"
-        return f"the operator of tidegate.windows, because {why}"
+        if why is not None:
+            way = f"the operator of tidegate.windows, because {why}"
+        elif expressions:
+            way = "Spark's own window aggregation"
+        else:
+            way = "Spark's own window aggregation, for aggregates that are Spark expressions; else the operator"
+        return f"{way}; {self._way_of_rows(expressions)}" if expressions else way
+
+    def _way_of_rows(self, expressions: Mapping[str, str]) -> str:
+        if self._why_operator is None:
+            time = str(self._event_time)
+            summed = native.summed_up(self._rows, self._keys, time, self._assigned, expressions)
+            return way_of(sums=summed is not None, packs=False)
+        parts = parts_of(self._rows, expressions)
+        return operating.rows_of(self._stream(), self._operator(Aggregate(parts.function())), parts).way
 
     @cached_property
     def _why_operator(self) -> str | None:
@@ -261,10 +277,7 @@ class WindowedStream:
             check_expression(self._rows, self._keys, name, text)
         if self._why_operator is None:
             time = str(self._event_time)
-            description = native.description(self._rows, self._keys, time, self._assigned, expressions)
-            used = native.used_columns(self._rows, self._keys, time, expressions)
-            rows = relations.with_watermark(self._rows, native.AHEAD_MS, used, description)
-            return native.aggregated(rows, self._keys, time, self._assigner, expressions)  # type: ignore[arg-type]
+            return native.aggregated(self._rows, self._keys, time, self._assigned, expressions)  # type: ignore[arg-type]
         return operating.with_expressions(self._stream(), self._operator, expressions)
 
     def _check_gives_outputs(self, process: ProcessWindowFunction | None) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.types import ArrayType, DataType, DecimalType, StringType, StructType
+from pyspark.sql.types import ArrayType, DataType, DoubleType, StringType, StructType
 
 from tidegate.add_ons import sentence_of
 from tidegate.errors import OptionError
@@ -33,16 +33,38 @@ _KEPT = {"count": "count", "sum": "sum", "avg": "avg", "mean": "avg", "min": "mi
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Expressions with aggregates, taken apart.
+class Argument:
+    """What an aggregate takes of each row.
 
-    arguments: what Spark computes for each row, by the name of the column.
+    column: a value; None: the whole row, which is counted.
+    counts: rows with a value are counted: one gives 1, and one without a value 0.
+    """
+
+    column: Column | None
+    counts: bool = False
+
+    def of_row(self) -> Column:
+        """Return what is added up or compared: a row that is counted gives 1."""
+        if self.column is None:
+            return f.lit(1).cast("tinyint")
+        return self.column.isNotNull().cast("tinyint") if self.counts else self.column
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Expressions with aggregates, taken apart into sums, minima and maxima: parts of them merge to the whole.
+
+    A count is a sum of ones.  An average is a sum divided by a count.
+
+    arguments: what is taken of each row, by the name of the column.  kinds: its types, by these names.
     aggregates: the aggregates of each window, as ``SqlAggregates`` has them, by the name of their column.
-    texts: the aggregates as the user wrote them.
+    types: their types, by these names.
+    texts: the aggregates as the user wrote them, by these names.
     results: what Spark computes from the aggregates, by the name of the result.
     """
 
-    arguments: Mapping[str, Column]
+    arguments: Mapping[str, Argument]
+    kinds: Mapping[str, DataType]
     aggregates: Mapping[str, str]
     types: Mapping[str, DataType]
     texts: Mapping[str, str]
@@ -81,9 +103,9 @@ def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
     results = {name: taken.column_of(taken.outer(text)) for name, text in expressions.items()}
     if not taken.texts:
         raise OptionError(f"the operator of windows needs an aggregate, such as count(*), and finds none in {texts}")
-    whole = rows.groupBy().agg(*(f.expr(text).alias(name) for name, text in taken.texts.items()))
     try:
-        rows.select(*(column.alias(name) for name, column in taken.arguments.items()))
+        of_rows = rows.select(*(argument.of_row().alias(name) for name, argument in taken.arguments.items()))
+        whole = of_rows.groupBy().agg(*(f.expr(text).alias(name) for name, text in taken.aggregates.items()))
         whole.select(*(column.alias(name) for name, column in results.items()))
     except AnalysisException as error:
         raise OptionError(
@@ -98,7 +120,8 @@ def parts_of(rows: DataFrame, expressions: Mapping[str, str]) -> Parts:
                 f"{taken.texts[name]!r} is {kind.simpleString()}, and the operator of windows compares single "
                 "values only, without a collation: use reduce(), or an AggregateFunction"
             )
-    return Parts(taken.arguments, taken.aggregates, types, taken.texts, results)
+    kinds = {name: of_rows.schema[name].dataType for name in taken.arguments}
+    return Parts(taken.arguments, kinds, taken.aggregates, types, taken.texts, results)
 
 
 def described_aggregates(rows: DataFrame, expressions: Mapping[str, str]) -> dict[str, str]:
@@ -117,7 +140,7 @@ class _TakenOut:
     def __init__(self, rows: DataFrame) -> None:
         self._rows, self._spark = rows, rows.sparkSession
         self._case_sensitive = self._spark.conf.get("spark.sql.caseSensitive") == "true"
-        self.arguments: dict[str, Column] = {}
+        self.arguments: dict[str, Argument] = {}
         self._columns: dict[tuple[object, ...], str] = {}  # of arguments, by what they are
         self.aggregates: dict[str, str] = {}
         self.texts: dict[str, str] = {}
@@ -160,45 +183,54 @@ class _TakenOut:
 
     def _kept(self, node: Any, name: str, text: str) -> str:
         """Return the column of an aggregate, or the text that computes it from columns."""
-        if _KEPT[name] == "avg":
-            kind = self._rows.groupBy().agg(f.expr(as_written(node))).schema[0].dataType
-            if isinstance(kind, DecimalType):  # only Spark knows the scale of the average
-                call = as_written(node).partition("(")[2]
-                total, count = (self._aggregate(self.parsed(f"{part}({call}"), part, text) for part in ("sum", "count"))
-                return f"CAST({total} / {count} AS {kind.simpleString()})"
-        return self._aggregate(node, name, text)
-
-    def _aggregate(self, node: Any, name: str, text: str) -> str:
         if node.isDistinct():
             raise OptionError(
                 f"the aggregate {text!r} is of distinct values, which the operator of windows cannot keep"
             )
-        arguments = _list(node.arguments())
-        if len(arguments) != 1:
+        if len(_list(node.arguments())) != 1:
             raise OptionError(f"the aggregate {text!r} must have one argument")
-        aggregate = f"{_KEPT[name]}({self._argument(node, name, arguments[0])})"
+        kept = _KEPT[name]
+        if kept != "avg":
+            return self._aggregate(node, kept, self._argument(node, name))
+        mean = self._rows.groupBy().agg(f.expr(as_written(node))).schema[0].dataType
+        value, count = (self._argument(node, part, mean) for part in ("avg", "count"))
+        total = self._aggregate(node, "sum", value)
+        return f"CAST({total} / {self._aggregate(node, 'count', count)} AS {mean.simpleString()})"
+
+    def _aggregate(self, node: Any, kept: str, argument: str) -> str:
+        aggregate = f"{'sum' if kept == 'count' else kept}({argument})"
         known = next((column for column, same in self.aggregates.items() if same == aggregate), None)
         column = known or f"__aggregate_{len(self.aggregates)}"
         self.aggregates[column] = aggregate
         self.texts[column] = as_written(node)  # sql() would write a filter as an argument
         return column
 
-    def _argument(self, node: Any, name: str, argument: Any) -> str:
-        """Return the column of an aggregate's argument; ``*``: it counts all rows."""
+    def _argument(self, node: Any, name: str, mean: DataType | None = None) -> str:
+        """Return the column of what an aggregate takes of each row.
+
+        mean: the type of the average of which the aggregate is a part.
+        """
+        (argument,) = _list(node.arguments())
         is_literal = argument.nodeName() == "Literal" and argument.value() is not None
-        counts_rows = name == "count" and (argument.nodeName() == _STAR or is_literal)
-        if counts_rows and not node.filter().isDefined():
-            return "*"
+        counts_rows = name == "count_if" or (name == "count" and (argument.nodeName() == _STAR or is_literal))
         conditions = [argument] if name == "count_if" else []
         conditions += [node.filter().get()] if node.filter().isDefined() else []
-        counted = counts_rows or name == "count_if"
-        wanted = (counted, *map(self._identity, conditions), None if counted else self._identity(argument))
+        as_double = name == "avg" and isinstance(mean, DoubleType)
+        wanted = (
+            name in {"count", "count_if"},
+            as_double,
+            *map(self._identity, conditions),
+            None if counts_rows else self._identity(argument),
+        )
         if wanted not in self._columns:
-            column = f.lit(1) if counted else self.column_of(argument)
+            column = None if counts_rows else self.column_of(argument)
+            if as_double and column is not None:
+                column = column.cast("double")
             if conditions:
-                column = f.when(reduce(and_, map(self.column_of, conditions)), column)
+                holds = reduce(and_, map(self.column_of, conditions))
+                column = f.when(holds, f.lit(1) if column is None else column)
             self._columns[wanted] = f"__argument_{len(self.arguments)}"
-            self.arguments[self._columns[wanted]] = column
+            self.arguments[self._columns[wanted]] = Argument(column, counts=name in {"count", "count_if"})
         return self._columns[wanted]
 
     def _identity(self, node: Any) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from datetime import timezone
+from hashlib import blake2b
 from math import isnan
 from typing import Any, TypeAlias
 
@@ -68,7 +69,7 @@ def _with_one_nan(value: Any) -> Any:
 
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
-_PRIME = np.uint64(0x100000001B3)
+_WORD, _LONG = 8, 256  # bytes
 _NULL = np.uint64(0x9E3779B97F4A7C15)
 _STEPS = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))  # of splitmix64, by Steele
 
@@ -113,16 +114,19 @@ def _numbers(values: pa.Array) -> Hashes:
 
 
 def _of_bytes(values: pa.Array) -> Hashes:
-    """Return a polynomial of the bytes of each value, and of their number."""
+    """Return a hash of the bytes of each value, and of their number."""
     offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
-    sizes = np.diff(offsets)
-    held = values.buffers()[2]
-    data = np.frombuffer(held or b"", np.uint8)[offsets[0] : offsets[-1]].astype(np.uint64) + np.uint64(1)
-    powers = np.full(int(sizes.max()) + 1, _PRIME)
-    powers[0] = 1
-    powers = np.multiply.accumulate(powers)
-    places = np.arange(len(data)) - np.repeat(offsets[:-1] - offsets[0], sizes)
-    totals = np.concatenate((np.zeros(1, np.uint64), np.add.accumulate(data * powers[places])))
-    ends = offsets - offsets[0]
-    numbers: Hashes = totals[ends[1:]] - totals[ends[:-1]] + sizes.astype(np.uint64) * _NULL
+    begins, sizes = offsets[:-1], np.diff(offsets)
+    numbers: Hashes = sizes.astype(np.uint64) * _NULL
+    held = np.frombuffer((values.buffers()[2] or b"")[offsets[0] : offsets[-1]], np.uint8)
+    padded = np.concatenate((held, np.zeros(_WORD, np.uint8)))
+    words = np.ndarray(len(held) + 1, "<u8", padded, strides=(1,))  # one begins at each byte
+    for begin in range(0, min(int(sizes.max()), _LONG), _WORD):
+        at = np.flatnonzero((sizes > begin) & (sizes <= _LONG))
+        unused = np.maximum(begin + _WORD - sizes[at], 0).astype(np.uint64) * np.uint64(8)
+        word = words[begins[at] - offsets[0] + begin] << unused
+        numbers[at] = _mixed(numbers[at] ^ word)
+    for at in np.flatnonzero(sizes > _LONG).tolist():
+        digest = blake2b(values[at].as_buffer(), digest_size=_WORD).digest()
+        numbers[at] = np.frombuffer(digest, "<u8")[0]
     return numbers

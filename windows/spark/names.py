@@ -11,7 +11,8 @@ from tidegate.add_ons import ADD_ON_WATERMARK
 from tidegate.errors import OptionError, did_you_mean
 
 _OWN = re.compile(
-    r"__(bucket|time|start|watermark|own_end|end|outer_end|call|many|(many|key|argument|aggregate)_\d+)", re.IGNORECASE
+    r"__(bucket|time|start|watermark|records|own_end|end|outer_end|call|many|(many|key|argument|aggregate)_\d+)",
+    re.IGNORECASE,
 )
 """Columns that windows add to a stream, or to their results."""
 

@@ -12,14 +12,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType, TimestampType
 
-from tidegate.add_ons import sentence_of
+from tidegate.add_ons import RECORDS, sentence_of
 from tidegate.errors import OptionError, needing
 from tidegate.spark_private import to_arrow_schema
-from tidegate.windows import Aggregate, WindowFunction, WindowOperator
+from tidegate.windows import Aggregate, SqlAggregates, WindowFunction, WindowOperator
 from tidegate.windows.spark import relations
 from tidegate.windows.spark.buckets import BUCKET, packed
 from tidegate.windows.spark.columns.windows import ColumnWindows
-from tidegate.windows.spark.expressions import described_aggregates, described_stream, parts_of
+from tidegate.windows.spark.expressions import Argument, Parts, described_aggregates, described_stream, parts_of
+from tidegate.windows.spark.first_stage import Slices
+from tidegate.windows.spark.in_source import InSource, Wanted, of_keys_and_time, of_sums, slices_of, way_of
 from tidegate.windows.spark.names import check_no_twins, check_result
 from tidegate.windows.spark.processor import (
     CALL,
@@ -36,7 +38,7 @@ from tidegate.windows.spark.processor import (
     many_names,
     row_column,
 )
-from tidegate.windows.spark.results import observed
+from tidegate.windows.spark.results import count_records, observed
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -68,6 +70,37 @@ class Stream:
         """The columns with the rows of side outputs."""
         return [row_column(name) for name in (*([] if self.late is None else [self.late]), *self.outputs)]
 
+    @property
+    def key_columns(self) -> dict[str, str]:
+        """The columns of the key in rows of windows, by their names in the stream."""
+        return {name: _KEY.format(number) for number, name in enumerate(self.keys)}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows on their way to the operator.
+
+    elements: the columns that functions read.  schema: all columns.
+    made: the rows, or how tasks of the source make them.
+    slices: those whose rows tasks of the source sum up; None: none are.
+    """
+
+    elements: tuple[str, ...]
+    schema: StructType
+    made: DataFrame | InSource
+    slices: Slices | None = None
+
+    @property
+    def way(self) -> str:
+        """What tasks of the source do with them, as ``explain`` says it."""
+        return way_of(sums=self.slices is not None, packs=isinstance(self.made, InSource))
+
+    def packed(self, stream: Stream) -> DataFrame:
+        """Return the rows of each task and bucket, as ``PACKED``."""
+        if isinstance(self.made, InSource):
+            return count_records(self.made.packed(stream.rows, stream.buckets, self.slices), f.col(RECORDS))
+        return packed(self.made, [*stream.key_columns.values()], stream.buckets)
+
 
 def with_expressions(
     stream: Stream, operator: Callable[[WindowFunction], WindowOperator], expressions: Mapping[str, str]
@@ -79,13 +112,65 @@ def with_expressions(
     types = ", ".join(kind.simpleString() for kind in parts.types.values())
     of_aggregates = {**described_aggregates(stream.rows, expressions), "types of the aggregates": types}
     description = {**windows.description, **of_aggregates}
-    kept = _kept(stream, windows, description, parts.arguments, schema, parts.texts, reads_rows=windows.reads_rows)
+    rows = rows_of(stream, windows, parts)
+    if rows.slices is not None:  # they have a column for each aggregate, of the same name
+        sums = {name: f"{call.function}({name})" for name, call in parts.function().aggregates.items()}
+        windows = operator(Aggregate(SqlAggregates(**sums)))
+    kept = _kept(stream, windows, description, rows, schema, parts.texts)
     results = parts.results
-    if stream.late is not None:  # a late row has no results, but a count of no rows would be 0
+    if stream.late is not None:  # a late row has no results, but an expression of no values may be one
         results = {name: f.when(f.col(OUTPUT) == RESULTS, result) for name, result in results.items()}
     named = [result.alias(name) for name, result in results.items()]
     others = [OUTPUT, *(f"`{column}`" for column in stream.row_columns)] if stream.late is not None else []
     return kept.select(*(f"`{key}`" for key in stream.keys), WINDOW_START, WINDOW_END, *named, *others)
+
+
+def rows_of(stream: Stream, operator: WindowOperator, parts: Parts) -> Rows:
+    """Return the rows of windows with aggregates: summed up by tasks of the source if that gives the same."""
+    summed = _summed_rows(stream, operator, parts)
+    if summed is not None:
+        return summed
+    arguments = {name: Wanted(argument, parts.kinds[name]) for name, argument in parts.arguments.items()}
+    return _each_row(stream, arguments, reads_rows=operator.reads_rows)
+
+
+def _summed_rows(stream: Stream, operator: WindowOperator, parts: Parts) -> Rows | None:
+    slices, sums = slices_of(stream.rows, operator.assigner, operator.trigger), of_sums(parts)
+    if slices is None or sums is None or operator.evictor is not None or stream.late is not None:
+        return None
+    columns = {**of_keys_and_time(stream.rows, stream.key_columns, str(stream.event_time)), **sums}
+    in_source = InSource.of(stream.rows, list(stream.key_columns.values()), columns)
+    return None if in_source is None else Rows(tuple(sums), in_source.schema, in_source, slices)
+
+
+def _each_row(stream: Stream, arguments: Mapping[str, Wanted], *, reads_rows: bool) -> Rows:
+    """Return the rows of windows, each by itself.
+
+    arguments: the columns that a function reads.  reads_rows: whether anything else reads the columns of rows.
+    """
+    rows = stream.rows
+    carried = rows.columns if stream.late is not None or reads_rows else []
+    if carried:
+        check_no_twins(rows)
+    elements = (*arguments, *carried) or (TIME,)  # without a column Arrow would not know the number of rows
+    of_rows = {name: Wanted(Argument(f.col(f"`{name}`")), rows.schema[name].dataType) for name in carried}
+    keys = list(stream.key_columns.values())
+    if stream.event_time is not None:
+        columns = {**of_keys_and_time(rows, stream.key_columns, stream.event_time), **arguments, **of_rows}
+        in_source = InSource.of(rows, keys, columns)
+        if in_source is not None:
+            return Rows(elements, in_source.schema, in_source)
+    time = f.lit(0) if stream.event_time is None else f.unix_millis(f.col(f"`{stream.event_time}`").cast("timestamp"))
+    prepared = [
+        *(f.col(f"`{name}`").alias(column) for name, column in stream.key_columns.items()),
+        time.cast("long").alias(TIME),
+        *(wanted.argument.of_row().alias(name) for name, wanted in arguments.items()),
+        *(f.col(f"`{name}`") for name in carried),
+    ]
+    if stream.event_time is not None and not relations.has_watermark(rows):
+        rows = relations.with_watermark(rows, 0, relations.used_columns(rows.select(*prepared)))
+    kept = rows.select(*prepared).where(f.col(TIME).isNotNull())
+    return Rows(elements, kept.schema, kept)
 
 
 def with_function(stream: Stream, operator: WindowOperator, schema: StructType | str) -> DataFrame:
@@ -93,7 +178,7 @@ def with_function(stream: Stream, operator: WindowOperator, schema: StructType |
     columns = columns_of(schema)
     for place, name in enumerate(columns.names):
         check_result(stream.rows, name, [*stream.keys, *COLUMNS, *stream.row_columns, *columns.names[:place]])
-    return _kept(stream, operator, operator.description, {}, columns, {}, reads_rows=True)
+    return _kept(stream, operator, operator.description, _each_row(stream, {}, reads_rows=True), columns, {})
 
 
 def columns_of(schema: StructType | str) -> StructType:
@@ -130,69 +215,41 @@ def _kept(
     stream: Stream,
     operator: WindowOperator,
     description: Mapping[str, str],
-    arguments: Mapping[str, Column],
+    rows: Rows,
     results: StructType,
     texts: Mapping[str, str],
-    *,
-    reads_rows: bool,
 ) -> DataFrame:
     """Return the results of the operator.
 
-    arguments: the columns that its function reads.
     results: the columns that its function returns.
     texts: the aggregates of SQL as the user wrote them, by these columns.
-    reads_rows: whether any part of the operator also reads the columns of the rows.
     """
     _set_state_store(stream.rows.sparkSession)
     holds_results = relations.holds_results_of_state(stream.rows)
     if holds_results:
         _check_results_of_state(stream, operator)
-    time_mode = _time_mode(stream, operator)
-    needs_watermark = stream.event_time is not None and not relations.has_watermark(stream.rows)
-    original = stream.rows.columns
-    keys = {name: _KEY.format(number) for number, name in enumerate(stream.keys)}
-    carried = original if stream.late is not None or reads_rows else []
-    if carried:
-        check_no_twins(stream.rows)
-    time = f.lit(0) if stream.event_time is None else f.unix_millis(f.col(f"`{stream.event_time}`").cast("timestamp"))
-    columns_of_rows = [
-        *(f.col(f"`{name}`").alias(column) for name, column in keys.items()),
-        time.cast("long").alias(TIME),
-        *(argument.alias(name) for name, argument in arguments.items()),
-        *(f.col(f"`{name}`") for name in carried),
-    ]
-    rows = stream.rows
-    if needs_watermark:
-        rows = relations.with_watermark(rows, 0, relations.used_columns(rows.select(*columns_of_rows)))
-    prepared = rows.select(*columns_of_rows).where(f.col(TIME).isNotNull())
-    elements = (*arguments, *carried) or (TIME,)  # without a column Arrow would not know the number of rows
-    packed_rows = _arrow_schema(prepared.schema)
-    columns = {field.name: field.type for field in _arrow_schema(results)}
-    of_stream = described_stream(stream.rows, stream.keys, stream.event_time)
-    description = {**of_stream, **description}
     has_event_times = stream.event_time is not None
     keeps_watermark = holds_results and has_event_times and operator.reads_watermark
     # A function that the user gives with a schema may have results of other names and types.
-    in_columns = bool(texts) and ColumnWindows.takes(operator, packed_rows)
+    in_columns = bool(texts) and ColumnWindows.takes(operator, _arrow_schema(rows.schema))
     settings = ProcessorSettings(
         operator=operator,
-        description=description,
+        description={**described_stream(stream.rows, stream.keys, stream.event_time), **description},
         buckets=stream.buckets,
-        packed=prepared.schema,
-        keys=keys,
-        elements=elements,
-        results=columns,
+        packed=rows.schema,
+        keys=stream.key_columns,
+        elements=rows.elements,
+        results={field.name: field.type for field in _arrow_schema(results)},
         late=stream.late,
-        late_columns=tuple(original),
+        late_columns=tuple(stream.rows.columns),
         outputs={name: {x.name: x.type for x in _arrow_schema(kind)} for name, kind in stream.outputs.items()},
         has_event_times=has_event_times,
         ahead_ms=relations.ahead_ms(stream.rows) if keeps_watermark else None,
-        time_mode=time_mode,
+        time_mode=_time_mode(stream, operator),
         texts=texts,
         in_columns=in_columns,
     )
-    of_buckets = packed(prepared, [f.col(column) for column in keys.values()], stream.buckets)
-    schema = _schema(stream, operator, rows.schema, results)
+    schema = _schema(stream, operator, results)
     single = [*stream.keys, WINDOW_START, WINDOW_END, *results.names]
     of_names = zip(many_names(len(single)), single, strict=True)
     many = StructType([StructField(name, ArrayType(schema[column].dataType)) for name, column in of_names])
@@ -200,11 +257,12 @@ def _kept(
     with needing("windows", "an operator of windows"):
         for package in ("google.protobuf", "google.rpc", "grpc"):  # Spark's own errors do not name them
             import_module(package)
+    of_buckets = rows.packed(stream)
     given = of_buckets.groupBy(BUCKET).transformWithState(
         WindowProcessor(settings),
         with_notes.add(CALL, StructType.fromDDL(CALL_COLUMNS)),
         outputMode="append",
-        timeMode=time_mode,
+        timeMode=settings.time_mode,
     )
     counted = observed(given, f.col(CALL).dropped, f.col(CALL))
     kept = counted.where(f.col(CALL).isNull()).drop(CALL)
@@ -261,7 +319,8 @@ def _time_mode(stream: Stream, operator: WindowOperator) -> TimeMode:
     return "None" if stream.event_time is None else "EventTime"
 
 
-def _schema(stream: Stream, operator: WindowOperator, rows: StructType, results: StructType) -> StructType:
+def _schema(stream: Stream, operator: WindowOperator, results: StructType) -> StructType:
+    rows = stream.rows.schema
     # Spark would drop the results of late rows, because their windows are over.  In processing time it has no
     # watermark, and would never forget a result.
     is_marked = operator.in_event_time and not operator.allowed_lateness and not operator.processing_time

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.stateful_processor import (
     StatefulProcessorHandle,
     TimerValues,
 )
-from pyspark.sql.types import DoubleType, FloatType, StructType
+from pyspark.sql.types import StructType
 
 from tidegate.add_ons import END_OF_TIME_MS, freeze_imports, in_one_sentence
 from tidegate.errors import OptionError
@@ -27,7 +27,7 @@ from tidegate.windows.key_run import KeyRun
 from tidegate.windows.rows import as_mappings, listed
 from tidegate.windows.spark.buckets import BUCKETS, NUMBER, ROWS, TASK, WITNESS, described_buckets, unpacked
 from tidegate.windows.spark.columns.windows import ColumnWindows, Outcome
-from tidegate.windows.spark.keys import Key, codes_of, comparable, keys_of, values_of
+from tidegate.windows.spark.keys import Key, codes_of, keys_of, values_of
 from tidegate.windows.spark.pages import EVENT, NEVER, PROCESSING
 from tidegate.windows.spark.results import Given, check_output, checked
 from tidegate.windows.spark.state import BucketState, KeyBucket, Layout
@@ -118,12 +118,8 @@ class WindowProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Get ready for the buckets of one task."""
         freeze_imports()
-        packed = self._settings.packed
-        self._float_keys = [
-            name for name in self._settings.keys.values() if isinstance(packed[name].dataType, DoubleType | FloatType)
-        ]
         settings = self._settings
-        rows = to_arrow_schema(packed, timezone="UTC")
+        rows = to_arrow_schema(settings.packed, timezone="UTC")
         keys = [*settings.keys.values()]
         self._columns = None
         layout = Layout(_schema_of_keys(rows, keys), keys, has_chunks=True)
@@ -165,7 +161,7 @@ class WindowProcessor(StatefulProcessor):
         bucket = self._state.load(expired_ms)
         spark_ms, now_ms = times.getCurrentWatermarkInMs(), times.getCurrentProcessingTimeInMs()
         before_rows_ms, watermark_ms = self._watermarks(bucket, spark_ms)
-        rows = comparable(unpacked(blobs, self._settings.packed), self._float_keys) if blobs else None
+        rows = unpacked(blobs, self._settings.packed) if blobs else None
         state = bucket.pages.touched(rows, max(before_rows_ms, watermark_ms), now_ms)
         if self._columns is not None:
             outcome = self._columns.run(state, rows, before_rows_ms, watermark_ms, now_ms)

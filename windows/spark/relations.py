@@ -14,7 +14,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from tidegate.add_ons import ADD_ON_WATERMARK, AddOn, check_has_watermarks, follow_add_on_watermark, source_of
+from tidegate.add_ons import (
+    ADD_ON_WATERMARK,
+    SOURCE_WATERMARK,
+    AddOn,
+    StageCall,
+    check_has_watermarks,
+    follow_add_on_watermark,
+    source_of,
+)
 from tidegate.errors import OptionError
 from tidegate.spark_private import analyzed_plan, java_of, java_session
 from tidegate.windows.spark.names import check_source
@@ -26,6 +34,13 @@ WINDOWS = "windows"
 """The add-on's name in sentences and offsets."""
 _NAMED_BY_USER = "UserProvided"  # Catalyst's kind of the names that DataStreamReader.name() gives
 _TRANSPARENT = {_RELATION, _PROJECT, "Filter", "SubqueryAlias"}
+_WHOLE = ["TINYINT", "SMALLINT", "INT", "BIGINT"]
+_CASTS = {
+    "BINARY": {"STRING"},
+    "FLOAT": {"DOUBLE"},
+    **{kind: {*_WHOLE[place:], "DOUBLE", "STRING"} for place, kind in enumerate(_WHOLE)},
+}
+"""The casts that a task makes as Spark does: the types that it makes of each."""
 
 
 EVENT_TIME = {"spark.watermarkDelayMs": 0}
@@ -131,6 +146,48 @@ def with_watermark(
     return _data_frame(spark, _rebuilt(spark, plan, marked, carried))
 
 
+def source_paths(rows: DataFrame) -> list[tuple[str, ...]] | None:
+    """Return where each column of a stream is in its one source: the name of a column, and those of fields in it.
+
+    None: a step does more than to rename columns and to cast them as ``_CASTS`` allows.
+    """
+    plan = java_session(rows.sparkSession).sessionState().optimizer().execute(analyzed_plan(rows))
+    columns = _list(plan.output())
+    if _kind(plan) == _PROJECT:
+        columns, plan = _list(plan.projectList()), plan.child()
+    if not _is_of_tidegate(plan):
+        return None
+    paths = [_path(column) for column in columns]
+    return None if None in paths else [path for path in paths if path is not None]
+
+
+def _path(column: Any) -> tuple[str, ...] | None:
+    match column.nodeName():
+        case "AttributeReference":
+            return None if column.name() == SOURCE_WATERMARK else (str(column.name()),)
+        case "Alias":
+            return _path(column.child())
+        case "GetStructField":
+            path = _path(column.child())
+            return None if path is None else (*path, str(column.childSchema().apply(column.ordinal()).name()))
+        case "Cast":
+            is_allowed = str(column.dataType().sql()) in _CASTS.get(str(column.child().dataType().sql()), ())
+            return _path(column.child()) if is_allowed else None
+    return None
+
+
+def of_stage(
+    rows: DataFrame, ahead_ms: int, description: Mapping[str, str] | None, stage: StageCall, made: StructType
+) -> DataFrame:
+    """Return what a stage makes of the source of a stream, in these columns and ``tasks.ADD_ON_WATERMARK``.
+
+    rows: a stream with ``source_paths``.  For the others see ``with_watermark``.
+    """
+    (relation,) = (node for node in _nodes(analyzed_plan(rows)) if not _list(node.children()))
+    asked = AddOn(WINDOWS, json.loads(relation.schema().json()), ahead_ms, description, stage)
+    return _loaded(rows.sparkSession, relation, asked, made.fields)
+
+
 def _is_of_tidegate(source: Any) -> bool:
     return _kind(source) == _RELATION and _name(source).startswith("tidegate_")
 
@@ -157,19 +214,9 @@ def _relation_with_watermark(
 
     The source gets its columns as an option: the user may have given them, or they were inferred before.
     """
-    options = dict(relation.extraOptions().asCaseSensitiveMap())
-    source = source_of(_name(relation), options)
-    if source is not None:  # with a schema, Spark checks options only when the query begins
-        check_has_watermarks(source, asked)
-    check_source(asked.schema.names)
-    options[asked.option] = asked.to_text()
     output = _list(relation.output())
     read = {column.name() for column in output if used is None or _id(column) in used}
-    # A row with only the watermark has null in every other column.
-    fields = [StructField(x.name, x.dataType, nullable=True) for x in asked.schema.fields if x.name in read]
-    narrow = StructType(fields).add(ADD_ON_WATERMARK, TimestampType())
-    reader = spark.readStream.format(_name(relation)).options(**options).schema(narrow)
-    marked = follow_add_on_watermark(_named_as(reader, relation).load())
+    marked = _loaded(spark, relation, asked, [field for field in asked.schema.fields if field.name in read])
     expressions = _catalyst(spark).expressions
     none, nothing = _none(spark), _seq(spark, [])
     now = {column.name(): column for column in _list(analyzed_plan(marked).output())}
@@ -187,6 +234,21 @@ def _relation_with_watermark(
     if carried is not None:
         columns.append(expressions.Alias(now[ADD_ON_WATERMARK], ADD_ON_WATERMARK, carried, nothing, none, nothing))
     return _catalyst(spark).plans.logical.Project(_seq(spark, columns), analyzed_plan(marked))
+
+
+def _loaded(spark: SparkSession, relation: Any, asked: AddOn, columns: Collection[StructField]) -> DataFrame:
+    """Return a relation loaded once more, with these columns and that of the watermark, which Spark follows."""
+    options = dict(relation.extraOptions().asCaseSensitiveMap())
+    source = source_of(_name(relation), options)
+    if source is not None:  # with a schema, Spark checks options only when the query begins
+        check_has_watermarks(source, asked)
+    check_source(asked.schema.names)
+    options[asked.option] = asked.to_text()
+    # A row with only the watermark has null in every other column.
+    fields = [StructField(column.name, column.dataType, nullable=True) for column in columns]
+    schema = StructType(fields).add(ADD_ON_WATERMARK, TimestampType())
+    reader = spark.readStream.format(_name(relation)).options(**options).schema(schema)
+    return follow_add_on_watermark(_named_as(reader, relation).load())
 
 
 def _named_as(reader: DataStreamReader, relation: Any) -> DataStreamReader:

@@ -11,12 +11,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from tidegate.add_ons import LATE_DROPPED, PASSING_STEPS
+from tidegate.add_ons import LATE_DROPPED, MORE_RECORDS, PASSING_STEPS
 from tidegate.errors import FunctionError, did_you_mean
 from tidegate.windows import Window
 
 _WINDOWS = "windows"
-PASSING_STEPS.append(re.compile(r"~?(?:MapInArrow pack\(__hash#|TransformWithState\w* \w+\(__bucket#)"))
+PASSING_STEPS.append(re.compile(r"~?(?:MapInArrow pack\(__0#|TransformWithState\w* \w+\(__bucket#)"))
 
 
 class Given(NamedTuple):
@@ -110,6 +110,15 @@ def observed(rows: DataFrame, dropped: Column, call: Column | None = None) -> Da
             f.collect_list(f.when(call.isNotNull(), f.struct(call.bucket, call.windows, call.due))).alias(_WINDOWS)
         )
     return rows.observe(f"windows-{next(_numbers)}", *metrics)
+
+
+def count_records(rows: DataFrame, records: Column) -> DataFrame:
+    """Return the rows that tasks of a source made; the progress of their query has of how many records.
+
+    records: how many records a row stands for; a row of packed rows may tell that of all.
+    """
+    sums = (f.coalesce(f.sum(records - 1), f.lit(0)).alias(MORE_RECORDS),)
+    return rows.observe(f"windows-{next(_numbers)}", *sums)
 
 
 class KeptWindows(NamedTuple):

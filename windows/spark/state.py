@@ -25,7 +25,7 @@ from tidegate.windows.spark.pages import Kept, Pages
 _PART = 1_000_000  # bytes
 _VERSION = b"\x01"  # the first byte of every value: then come the number of its parts in two bytes, and its bytes
 _PROTOCOL = 5  # of the pickled keys by which chunks are found
-_LAYOUT = 4  # of all values; it goes up with every change of what is stored
+_LAYOUT = 5  # of all values; it goes up with every change of what is stored
 _ALL_FROM = 4  # if a batch reads one of so many pages or more, reading all of them takes less
 
 

@@ -172,6 +172,19 @@ def test_the_rows_that_carry_only_the_watermark_are_not_read(given_rows):
     assert of(stateful(0, source=said)).read == Figure(given_rows)
 
 
+@pytest.mark.parametrize(
+    ("observed", "read"),
+    [
+        ({"windows-2": {"numMoreRecords": 78}}, Figure(90)),
+        ({"windows-2": {"numMoreRecords": 70}, "windows-4": {"numMoreRecords": 8}}, Figure(100, "at most")),
+        ({}, Figure(100, "at most")),
+    ],
+)
+def test_rows_that_tasks_of_a_source_sum_up_are_counted_by_the_windows_that_ask_for_it(observed, read):
+    said = {"numInputRows": 12, "latestOffset": report(rowStage="Tasks sum up the rows of windows by key and 60 s.")}
+    assert of(stateful(0, source=said, observedMetrics=observed)).read == read
+
+
 def with_bad_records(entry, total):
     """Return a batch after those that set so many records aside."""
     entry["sources"][0]["endOffset"] = {**entry["sources"][0]["endOffset"], "badRecords": total}

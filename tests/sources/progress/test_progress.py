@@ -92,13 +92,14 @@ def test_a_wrong_argument_is_one_sentence(call, sentence):
 SCAN = "~StreamingDataSourceV2ScanRelation[key#0, timestamp#5] tidegate_kafka"
 SINK = "WriteToMicroBatchDataSource MemorySink"
 COUNT = "~Aggregate [window#7-T0ms], [window#7-T0ms, count(1) AS count#6L]"
+SUM = "~Aggregate [key#0], [key#0, sum(__records#9L) AS __aggregate_0#6L]"
 OBSERVED = (
     "~CollectMetrics windows-3, [coalesce(sum(__call#5.dropped), cast(0 as bigint)) AS numLateRecordsDropped#59L]"
 )
 OF_WINDOWS = (
     OBSERVED,
     "~TransformWithStateInPySpark transformWithStateUDF(__bucket#547, __task#548, __number#549, __rows#550)#551, 1",
-    "~MapInArrow pack(__hash#536, __0#537, __1#538L)#546, [__bucket#547, __task#548, __number#549, __rows#550], false",
+    "~MapInArrow pack(__0#537, __1#538L)#546, [__bucket#547, __task#548, __number#549, __rows#550], false",
 )
 EXPLODE = "~Generate explode(a#1), false, [col#4]"
 
@@ -126,6 +127,7 @@ EXPLODE = "~Generate explode(a#1), false, [col#4]"
         ([SINK, COUNT, "~ScriptTransformation cat, [x#5]", SCAN], 1, set()),
         ([SINK, COUNT, "~Join Inner, (a#1 = b#2)", SCAN, "Range (0, 3, step=1, splits=Some(2))"], 1, set()),
         ([SINK, COUNT, OBSERVED, SCAN], 1, {"reads_once", "counts_late", "counts_open"}),
+        ([SINK, SUM, OBSERVED, SCAN], 1, {"reads_once", "counts_late", "counts_open", "sums_records"}),
         ([SINK, COUNT, EXPLODE, OBSERVED, SCAN], 1, {"reads_once", "counts_late"}),  # windows that overlap
         ([SINK, *OF_WINDOWS, SCAN, "LocalRelation <empty>"], 1, {"reads_once", "counts_late"}),
         ([SINK, *OF_WINDOWS, EXPLODE, SCAN], 1, {"reads_once"}),
@@ -142,6 +144,7 @@ def test_only_steps_that_are_known_prove_that_rows_are_read_and_counted_once(ste
     [
         ("count(1) AS count(1)#6L", True),
         ("sum(a#1) AS total#4, count(1) AS n#6L", True),
+        ("max(a#1) AS most#4, sum(__records#9L) AS __aggregate_0#6L", True),
         ("count(a#1) AS count#6L", False),
         ("count(a#1) AS count(1)#6L", False),
         ("count(1) FILTER (WHERE a#1) AS count#6L", False),

@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo
-from pyspark.sql.types import IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import ByteType, IntegerType, LongType, StringType, StructField, StructType
 
 from tidegate.sources.tasks import END_OF_TIME_MS
 from tidegate.spark_private import to_arrow_schema
 from tidegate.windows import SqlAggregates
 from tidegate.windows.spark.buckets import BUCKET, NUMBER, ROWS, TASK, WITNESS, by_bucket
 from tidegate.windows.spark.columns.windows import ColumnWindows
+from tidegate.windows.spark.keys import comparable
 from tidegate.windows.spark.processor import (
     CALL,
     MANY,
@@ -30,7 +31,7 @@ from tidegate.windows.spark.processor import (
 
 PACKED = StructType().add("__key_0", StringType()).add(TIME, LongType()).add("n", IntegerType())
 # The types of results; all others are whole numbers.
-TYPES = {"numbers": pa.list_(pa.int64()), "mean": pa.float64(), "longest": pa.duration("us")}
+TYPES = {"numbers": pa.list_(pa.int64()), "longest": pa.duration("us")}
 LARGEST_CALL = 1_001_000  # bytes, as state is kept in parts
 MOST_WAITING = 32  # calls that fit into the buffers of a socket
 
@@ -111,7 +112,7 @@ class FakeSpark:
         self.client = self._statefulProcessorApiClient = FakeClient()
         self.missed = []  # Spark prints a warning for each
         self.buckets = buckets
-        columns = ("__key_0", TIME, "n")
+        columns, packed = ("__key_0", TIME, "n", "one"), StructType([*packed, StructField("one", ByteType())])
         function = getattr(operator.function, "function", None)
         aggregates = function.aggregates if isinstance(function, SqlAggregates) else {}
         texts = {name: f"{of_rows.function}({of_rows.argument})" for name, of_rows in aggregates.items()}
@@ -205,8 +206,10 @@ class FakeSpark:
                 "__key_0": pa.array(keys, self.key_type),
                 TIME: pa.array(times, pa.int64()),
                 "n": pa.array(numbers, self.number_type),
+                "one": pa.array([1] * len(rows), pa.int8()),
             }
         )
+        table = comparable(table, ["__key_0"] if pa.types.is_floating(self.key_type) else [])
         rows_by_bucket = defaultdict(list)
         # Two tasks gave two batches each; the last comes first, since Spark does not order them.
         most = -(-len(rows) // 4)

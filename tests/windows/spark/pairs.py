@@ -55,7 +55,7 @@ BY_CLOCK, SESSIONS_BY_CLOCK = (
 )
 COUNTED = PurgingTrigger.of(CountTrigger.of(3))
 OFTEN_BY_CLOCK = ContinuousProcessingTimeTrigger.of(ms(3))
-SQL = SqlAggregates(rows="count(*)", n="sum(n)", least="min(n)", greatest="max(n)", mean="avg(n)")
+SQL = SqlAggregates(rows="sum(one)", n="sum(n)", least="min(n)", greatest="max(n)")
 # Assigner, trigger, evictor, allowed lateness.
 WINDOWS = {
     "tumbling": (TUMBLING, None, None, 0),

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as f
+from pyspark.sql.types import IntegerType, StringType, StructType
 
 from tidegate.windows.spark.buckets import (
     BUCKET,
-    HASH,
-    _packer,
+    Packer,
     balanced,
     bucket_numbers,
     described_buckets,
@@ -27,12 +27,13 @@ from tidegate.windows.spark.keys import values_of
 
 @pytest.mark.parametrize(
     ("text", "argument"),
-    [("count(*)", "*"), ("count(7)", "*"), ("count(NULL)", "__argument_0"), ("sum(1)", "__argument_0")],
+    [("count(*)", None), ("count(7)", None), ("count(NULL)", "NULL"), ("sum(1)", "1")],
 )
-def test_only_what_counts_rows_has_no_argument(spark, text, argument):
+def test_only_what_counts_rows_takes_no_column(spark, text, argument):
     parts = parts_of(spark.range(3).toDF("id"), {"n": text})
-    (aggregate,) = parts.aggregates.values()
-    assert aggregate.partition("(")[2] == f"{argument})"
+    assert parts.aggregates == {"__aggregate_0": "sum(__argument_0)"}
+    column = parts.arguments["__argument_0"].column
+    assert argument == (None if column is None else str(column).partition("'")[2].rstrip("'>"))
 
 
 WHOLE = {
@@ -58,7 +59,7 @@ WHOLE = {
 def test_any_expression_may_stand_around_and_inside_aggregates_of_the_operator(spark):
     rows = spark.sql("SELECT * FROM VALUES (1, 'é', array(1, 2)), (2, 'ü', array(2, 3)) AS of(a, t, xs)")
     parts = parts_of(rows, {str(place): text for place, text in enumerate(WHOLE)})
-    arguments = rows.select("*", *(column.alias(name) for name, column in parts.arguments.items()))
+    arguments = rows.select("*", *(argument.of_row().alias(name) for name, argument in parts.arguments.items()))
     whole = arguments.groupBy().agg(*(f.expr(text).alias(name) for name, text in parts.aggregates.items()))
     (row,) = whole.select(*(column.alias(name) for name, column in parts.results.items())).collect()
     assert dict(zip(WHOLE, row, strict=True)) == WHOLE
@@ -106,7 +107,7 @@ def test_every_aggregate_takes_a_filter(spark):
         spark.range(3).toDF("id"), {"n": "sum(id + 1) FILTER (WHERE id > 1) / max(id) FILTER (WHERE id < 2)"}
     )
     assert [kind.simpleString() for kind in parts.types.values()] == ["bigint", "bigint"]
-    assert all("CASE WHEN" in str(column) for column in parts.arguments.values())
+    assert all("CASE WHEN" in str(argument.column) for argument in parts.arguments.values())
 
 
 PAGE = Path(__file__).parents[3] / "docs" / "from-flink.md"
@@ -149,25 +150,28 @@ def test_the_state_says_which_buckets_it_has():
 
 
 def test_a_batch_query_has_the_buckets_that_the_session_s_partitions_need(spark):
-    rows = packed(spark.range(1_000), [f.col("id")], None).where(f"{BUCKET} >= 0").select(BUCKET).distinct().collect()
+    rows = packed(spark.range(1_000), ["id"], None).where(f"{BUCKET} >= 0").select(BUCKET).distinct().collect()
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
     assert sorted(bucket for (bucket,) in rows) == balanced(partitions).tolist()
 
 
+PACKER = Packer(["key"], StructType().add("key", IntegerType()).add("text", StringType()), 2)
+
+
 def batch(size):
-    return pa.record_batch({HASH: pa.array([0, 1], pa.int32()), "text": pa.array(["x" * size] * 2)})
+    return pa.record_batch({"key": pa.array([0, 1], pa.int32()), "text": pa.array(["x" * size] * 2)})
 
 
 def test_wide_rows_are_handed_on_before_they_fill_the_memory():
     taken = []
-    packer = _packer(2)(taken.append(n) or batch(20 << 20) for n in range(4))
+    packer = PACKER.pack(taken.append(n) or batch(20 << 20) for n in range(4))
     next(packer)
     assert len(taken) == 2  # 80 MiB
     assert len(list(packer)) == 1
 
 
 def test_small_batches_travel_together():
-    assert len(list(_packer(2)(batch(10) for _ in range(4)))) == 1
+    assert len(list(PACKER.pack(batch(10) for _ in range(4)))) == 1
 
 
 def test_the_bytes_of_a_key_are_the_same_whichever_time_zones_pyarrow_takes():

@@ -25,7 +25,7 @@ from tidegate.windows.description import described
 from tidegate.windows.spark.buckets import check_same_windows
 
 FIVE, SIX = (TumblingEventTimeWindows.of(timedelta(seconds=size)) for size in (5, 6))
-COUNT, SUM = (Aggregate(SqlAggregates(n=text)) for text in ("count(*)", "sum(n)"))
+COUNT, SUM = (Aggregate(SqlAggregates(n=text)) for text in ("sum(one)", "sum(n)"))
 
 
 class Keep(ProcessWindowFunction):
@@ -72,7 +72,7 @@ CHANGES = {
         WindowOperator(FIVE, COUNT),
         WindowOperator(FIVE, COUNT, allowed_lateness=timedelta(seconds=9)),
     ),
-    "function was 'aggregate count...' and is 'aggregate sum.n.'": (
+    "function was 'aggregate sum.one.' and is 'aggregate sum.n.'": (
         WindowOperator(FIVE, COUNT),
         WindowOperator(FIVE, SUM),
     ),
@@ -136,7 +136,7 @@ def test_other_windows_are_refused_after_all_state_is_gone():
 def test_the_same_windows_go_on_whatever_the_results_are_called():
     spark = FakeSpark(WindowOperator(FIVE, COUNT))
     spark.batch([("a", 1_000, 1)], 0)
-    again = spark.restarted(WindowOperator(FIVE, Aggregate(SqlAggregates(rows="count(*)")), EventTimeTrigger.create()))
+    again = spark.restarted(WindowOperator(FIVE, Aggregate(SqlAggregates(rows="sum(one)")), EventTimeTrigger.create()))
     again.batch([("a", 1_001, 1)], 0)
     assert [result["rows"] for result in again.batch([], 2**62)] == [2]
 

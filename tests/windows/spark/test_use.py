@@ -23,10 +23,9 @@ from tidegate.windows import (
     ProcessingTimeSessionWindows,
     ProcessWindowFunction,
     PurgingTrigger,
-    SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
-from tidegate.windows.spark import buckets, operating, relations
+from tidegate.windows.spark import buckets, operating
 
 FIVE = TumblingEventTimeWindows.of(timedelta(seconds=5))
 SESSIONS = EventTimeSessionWindows.with_gap(timedelta(seconds=1))
@@ -312,62 +311,6 @@ def test_a_key_may_be_null_since_rows_that_are_no_results_have_none(rows):
     assert constant.process(Keeps(), schema="n bigint").schema["k"].nullable
 
 
-WAYS = {
-    "Spark's own window aggregation": lambda w: w,
-    "Spark's own window aggregation, for": lambda w: w.window(
-        SlidingEventTimeWindows.of(timedelta(seconds=7), timedelta(seconds=3))
-    ),
-    "because Spark drops late rows, and has no side output": lambda w: w.side_output_late("late"),
-    "because Spark has no allowed lateness": lambda w: w.allowed_lateness(timedelta(seconds=1)),
-    "because Spark drops a late row that an open session would still take": lambda w: w.window(SESSIONS),
-}
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_explain_tells_which_way_windows_go_and_why(windows, way):
-    assert way in WAYS[way](windows).explain()
-
-
-def test_a_stream_with_a_watermark_or_a_step_that_hides_columns_goes_to_the_operator(rows):
-    own = tidegate.windowed(rows.withWatermark("timestamp", "10 seconds"), "split", "timestamp").window(FIVE)
-    assert own.explain().endswith("the watermark is that of the stream's own withWatermark")
-    hidden = tidegate.windowed(rows.mapInPandas(lambda batches: batches, rows.schema), "split", "timestamp")
-    assert hidden.window(FIVE).explain().endswith("does not let the source's watermark through")
-    counts = tidegate.windowed(rows, "split", "timestamp").window(FIVE).aggregate(n="count(*)")
-    over = tidegate.windowed(counts, "split", "window_end").window(FIVE)
-    assert over.explain().endswith("because the stream holds results of a stateful step, such as other windows")
-
-
-@pytest.mark.parametrize("asked", ["none", "column"])
-def test_a_stream_that_tells_its_watermark_has_the_columns_that_the_user_asked_for(spark, source, asked):
-    rows = source.model_copy(update={"source_watermark": asked}).read_stream(spark)
-    expected = ["split", "position", "timestamp", *["source_watermark"] * (asked == "column")]
-    assert relations.with_watermark(rows, 0, used=None).columns == rows.columns == expected
-    carried = relations.with_watermark(rows.select("position"), 1, used=None, description={})
-    assert carried.columns == ["position", "__watermark"]
-    windows = tidegate.windowed(rows, "split", "timestamp").window(FIVE)
-    assert windows.aggregate(n="count(*)").columns == ["split", "window_start", "window_end", "n"]
-    late = windows.side_output_late("late").aggregate(n="count(*)")
-    assert late.schema["late_row"].dataType.names == expected
-
-
-def test_a_source_gives_spark_only_the_columns_that_windows_need(rows, windows):
-    def read(stream):
-        optimizer = stream.sparkSession._jsparkSession.sessionState().optimizer()
-        plan = optimizer.execute(stream._jdf.queryExecution().analyzed())
-        while not plan.children().isEmpty():
-            plan = plan.children().head()
-        return [plan.output().apply(place).name() for place in range(plan.output().size())]
-
-    of_own = ["split", "timestamp", "__watermark"]
-    assert read(windows.aggregate(n="count(*)")) == of_own
-    assert read(windows.allowed_lateness(timedelta(1)).aggregate(n="count(*)")) == of_own
-    whole = ["split", "position", "timestamp", "__watermark"]
-    assert read(windows.aggregate(n="sum(position)")) == read(windows.reduce(max)) == whole
-    over = rows.withColumn("split", f.lit("a")).where("position > 1")
-    assert read(tidegate.windowed(over, "split", "timestamp").window(FIVE).aggregate(n="count(*)")) == whole[1:]
-
-
 OVER = {
     "event time": (lambda w: w.window(FIVE).side_output_late("late").aggregate(n="sum(n)"), 1),
     "counts": (lambda w: w.window(GlobalWindows.create()).trigger(COUNTED).aggregate(n="sum(n)"), None),
@@ -388,7 +331,7 @@ def test_windows_over_windows_keep_the_watermark_in_their_state_only_if_it_matte
 
 def test_columns_of_the_user_may_be_called_as_those_of_other_steps_and_have_dots(spark):
     rows = spark.createDataFrame([(1, "a", 2, 3)], "bucket int, task string, number int, `rows.n` int")
-    of_buckets = buckets.packed(rows, [f.col("bucket")], 4).where(f"{buckets.BUCKET} >= 0").collect()
+    of_buckets = buckets.packed(rows, ["bucket"], 4).where(f"{buckets.BUCKET} >= 0").collect()
     unpacked = buckets.unpacked([bytes(row[buckets.ROWS]) for row in of_buckets], rows.schema)
     assert unpacked.to_pylist() == [{"bucket": 1, "task": "a", "number": 2, "rows.n": 3}]
 
@@ -397,4 +340,4 @@ def test_the_description_of_the_operator_has_the_types_of_its_aggregates(windows
     given, made = [], operating.ProcessorSettings
     monkeypatch.setattr(operating, "ProcessorSettings", lambda **fields: given.append(fields) or made(**fields))
     windows.side_output_late("late").aggregate(n="count(*)", last="max(timestamp)", mean="avg(position)")
-    assert given[0]["description"]["types of the aggregates"] == "bigint, timestamp, double"
+    assert given[0]["description"]["types of the aggregates"] == "bigint, timestamp, double, bigint"

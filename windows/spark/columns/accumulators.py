@@ -18,16 +18,12 @@ _LARGEST = float(1 << 62)
 _DIGITS = 38  # of a decimal in Arrow; a longer sum would be another number, without an error
 
 
-class _Part(NamedTuple):
-    """A column of accumulators.
-
-    argument: the column of rows; ``*``: none.
-    """
+class _Held(NamedTuple):
+    """A column of accumulators of one aggregate: sum, min or max of a column of rows."""
 
     name: str
+    function: str
     argument: str
-    merged: str
-    counts: bool
     kind: pa.DataType
 
 
@@ -36,28 +32,21 @@ class Accumulators:
 
     def __init__(self, aggregates: SqlAggregates, rows: pa.Schema) -> None:
         self.function = aggregates
-        self._parts = [list(_parts(place, call, rows)) for place, call in enumerate(aggregates.aggregates.values())]
-        self._columns = [part for parts in self._parts for part in parts]
-        self.fields = [pa.field(part.name, part.kind) for part in self._columns]
+        self._columns = [
+            _Held(f"__held_{place}", *call, _kept(call.function, rows.field(call.argument).type))
+            for place, call in enumerate(aggregates.aggregates.values())
+        ]
+        self.fields = [pa.field(column.name, column.kind) for column in self._columns]
 
     @staticmethod
     def has(aggregates: SqlAggregates, rows: pa.Schema) -> bool:
         """Return whether Arrow can keep these aggregates of rows."""
-        return all(
-            call.function == "count" or _is_number(kind) or (call.function in {"min", "max"} and _is_ordered(kind))
-            for call in aggregates.aggregates.values()
-            for kind in [None if call.argument == "*" else rows.field(call.argument).type]
-        )
+        calls = aggregates.aggregates.values()
+        return all(keeps(call.function, rows.field(call.argument).type) for call in calls)
 
     def of_rows(self, rows: pa.Table) -> list[pa.ChunkedArray]:
         """Return the accumulators of single rows."""
-        return [self._of_rows(part, rows) for part in self._columns]
-
-    def _of_rows(self, part: _Part, rows: pa.Table) -> pa.ChunkedArray:
-        if part.argument == "*":
-            return pa.chunked_array([pa.array(np.ones(rows.num_rows, np.int64))])
-        values = rows.column(part.argument)
-        return (pc.is_valid(values) if part.counts else values).cast(part.kind, safe=False)  # as float() rounds
+        return [rows.column(held.argument).cast(held.kind, safe=False) for held in self._columns]  # as float() rounds
 
     def merged(
         self, table: pa.Table, groups: npt.NDArray[np.int64], order: npt.NDArray[np.intp], begins: npt.NDArray[np.intp]
@@ -71,28 +60,27 @@ class Accumulators:
         if len(begins) == len(order):
             return self.of(table.take(pa.array(order)))
         merged = {}
-        for part in self._columns:
-            column = table.column(part.name)
+        for held in self._columns:
+            column = table.column(held.name)
             if column.type == pa.int64() and not column.null_count:  # several times as fast as Arrow, for few rows
-                merged[part.name] = pa.array(_REDUCE[part.merged].reduceat(column.to_numpy()[order], begins))
-        others = [part for part in self._columns if part.name not in merged]
+                merged[held.name] = pa.array(_REDUCE[held.function].reduceat(column.to_numpy()[order], begins))
+        others = [held for held in self._columns if held.name not in merged]
         if others:
-            columns = [_reducible(table.column(part.name)) for part in others]
-            numbered = pa.table([*columns, groups], [*(part.name for part in others), _GROUP])
-            wanted = [(part.name, part.merged) for part in others]
+            columns = [_reducible(table.column(held.name)) for held in others]
+            numbered = pa.table([*columns, groups], [*(held.name for held in others), _GROUP])
+            wanted = [(held.name, held.function) for held in others]
             folded = numbered.group_by(_GROUP, use_threads=False).aggregate(wanted)
             folded = folded.take(pa.array(np.argsort(folded.column(_GROUP).to_numpy())))
-            merged |= {part.name: folded.column(f"{part.name}_{part.merged}").cast(part.kind) for part in others}
-        return [merged[part.name] for part in self._columns]
+            merged |= {held.name: folded.column(f"{held.name}_{held.function}").cast(held.kind) for held in others}
+        return [merged[held.name] for held in self._columns]
 
     def of(self, table: pa.Table) -> list[pa.ChunkedArray]:
         """Return the accumulators of a table that has them."""
-        return [table.column(part.name) for part in self._columns]
+        return [table.column(held.name) for held in self._columns]
 
     def cleared(self, table: pa.Table, mask: npt.NDArray[np.bool_]) -> list[pa.ChunkedArray]:
         """Return the accumulators of a table, without rows where the mask says so."""
-        nothing = (pa.scalar(0 if part.counts else None, part.kind) for part in self._columns)
-        return [pc.if_else(pa.array(mask), *pair) for pair in zip(nothing, self.of(table), strict=True)]
+        return [pc.if_else(pa.array(mask), pa.scalar(None, column.type), column) for column in self.of(table)]
 
     def inexact(self, table: pa.Table, codes: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.bool_]:
         """Return for which keys ``merged`` may differ from what Python gives: a sum is large, or a value is NaN.
@@ -100,52 +88,38 @@ class Accumulators:
         codes: the number of the key of each row, less than ``count``.
         """
         found = np.zeros(count, bool)
-        for part in self._columns:
-            column = table.column(part.name)
+        for held in self._columns:
+            column = table.column(held.name)
             if pa.types.is_floating(column.type):
-                if part.merged != "sum":
+                if held.function != "sum":
                     is_nan = pc.fill_null(pc.is_nan(column), fill_value=False)
                     found[codes[is_nan.to_numpy()]] = True
-            elif part.merged == "sum" and not part.counts:
+            elif held.function == "sum":
                 sizes = np.abs(column.cast(pa.float64(), safe=False).fill_null(0).to_numpy())
-                found |= np.bincount(codes, sizes, count) >= _largest(column.type)
+                if len(sizes) and float(sizes.max()) * len(sizes) >= _largest(column.type):
+                    found |= np.bincount(codes, sizes, count) >= _largest(column.type)
         return found
 
     def results(self, table: pa.Table, types: Mapping[str, pa.DataType]) -> dict[str, pa.ChunkedArray]:
         """Return the results of accumulators, by name; for ``types`` see ``ProcessorSettings``."""
-        results = {}
-        for (name, call), parts in zip(self.function.aggregates.items(), self._parts, strict=True):
-            held = [table.column(part.name) for part in parts]
-            values = held[0] if call.function != "avg" else pc.divide(held[0], held[1].cast(pa.float64()))
-            results[name] = values.cast(types[name])
-        return results
+        columns = zip(self.function.aggregates, self.of(table), strict=True)
+        return {name: column.cast(types[name]) for name, column in columns}
 
     def to_lists(self, table: pa.Table) -> list[list[Any]]:
         """Return the accumulators as SqlAggregates has them."""
-        held = []
-        for parts in self._parts:
-            values, *counts = (table.column(part.name).to_pylist() for part in parts)
-            if counts:
-                held.append([(v, n) if n else None for v, n in zip(values, counts[0], strict=True)])
-            else:
-                held.append([value or None for value in values] if parts[0].counts else values)
-        return list(map(list, zip(*held, strict=True)))
+        return list(map(list, zip(*(column.to_pylist() for column in self.of(table)), strict=True)))
 
     def of_lists(self, contents: Sequence[Sequence[Any]]) -> list[pa.Array]:
         """Return the columns of accumulators that SqlAggregates has.
 
         Raises ArrowInvalid or OverflowError if a sum is too large.
         """
-        columns = []
-        for place, parts in enumerate(self._parts):
-            values = [held[place] for held in contents]
-            if len(parts) > 1:
-                split = [(None, 0) if value is None else value for value in values]
-                pairs = [[one[number] for one in split] for number in range(2)]
-            else:
-                pairs = [[value or 0 for value in values] if parts[0].counts else values]
-            columns += [pa.array(of_part, part.kind) for part, of_part in zip(parts, pairs, strict=True)]
-        return columns
+        return [pa.array([values[place] for values in contents], held.kind) for place, held in enumerate(self._columns)]
+
+
+def keeps(function: str, kind: pa.DataType) -> bool:
+    """Return whether Arrow can keep an aggregate of values of a type: sum, min or max."""
+    return _is_number(kind) or (function != "sum" and _is_ordered(kind))
 
 
 def _reducible(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -153,18 +127,9 @@ def _reducible(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.int64()) if pa.types.is_duration(column.type) else column
 
 
-def _parts(place: int, call: Any, rows: pa.Schema) -> list[_Part]:
-    name, argument = f"__held_{place}", call.argument
-    kind = None if argument == "*" else rows.field(argument).type
-    count = _Part(name, argument, "sum", counts=True, kind=pa.int64())
-    if call.function == "count":
-        return [count]
-    if call.function == "avg":
-        return [_Part(name, argument, "sum", counts=False, kind=pa.float64()), count._replace(name=f"{name}_n")]
-    return [_Part(name, argument, call.function, counts=False, kind=_summed(kind) if call.function == "sum" else kind)]
-
-
-def _summed(kind: pa.DataType) -> pa.DataType:
+def _kept(function: str, kind: pa.DataType) -> pa.DataType:
+    if function != "sum":
+        return kind
     if pa.types.is_decimal(kind):
         return pa.decimal128(_DIGITS, kind.scale)
     return pa.float64() if pa.types.is_floating(kind) else pa.int64()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pyspark.sql.types import ByteType, StructField, StructType
 
 from tests.windows.spark.fakes import PACKED
 from tests.windows.spark.pairs import SQL, WINDOWS, Pair, batches, history, operator_of, spark_of
@@ -18,7 +19,7 @@ GAP = 5
 
 
 def test_windows_of_tidegate_are_in_columns_unless_they_need_their_rows_or_a_time_out_has_a_trigger_with_timers():
-    rows = to_arrow_schema(PACKED)
+    rows = to_arrow_schema(StructType([*PACKED, StructField("one", ByteType())]))
     by_key = {name for name in WINDOWS if not ColumnWindows.takes(operator_of(name, Aggregate(SQL)), rows)}
     assert by_key == {"evicted", "time-out of event time"}
 
@@ -45,7 +46,7 @@ def test_aggregates_of_each_window_are_those_of_its_rows(name, steps):
     for batch in history(steps):
         windows, panes = pair.batch(*batch)
         totals = [(window, *(result[column] for column in SQL.aggregates)) for window, result in windows]
-        expected = [(window, len(n), sum(n), min(n), max(n), sum(n) / len(n)) for window, n in panes]
+        expected = [(window, len(n), sum(n), min(n), max(n)) for window, n in panes]
         assert sorted(totals, key=str) == sorted(expected, key=str)
 
 
