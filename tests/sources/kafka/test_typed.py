@@ -65,7 +65,7 @@ def test_a_stream_aligns_by_a_column_and_delivers_what_is_asked_for(spark, kafka
     assert line["reason"] == "the value is no JSON object: Expecting value at its character 0"
     assert run.bad_records == 1
 
-    produce(kafka, topic, 0, [(order(5, id=7), []), (order(6, id=1), [])])
+    produce(kafka, topic, 0, [(order(4.5, id=7), []), (order(4.75, id=1), [])])
     again = available_now(frame, tmp_path / "checkpoint")
     assert [row["value"]["id"] for row in again.all_rows] == [7]
     assert set_aside(folder) == [(1, 0)]
