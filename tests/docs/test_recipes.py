@@ -117,7 +117,9 @@ def test_clicks_in_avro_are_columns_in_a_table(spark, run, kafka, registry, prod
     own = {"https://registry:8081": registry.url, 'subscribe="clicks"': f'subscribe="{topic}"', "clicks-value": subject}
     run(AVRO, **own)
     assert sorted(row["page"] for row in rows(tmp_path / "clicks")) == [f"p{n}" for n in range(10)]
-    (bad,) = [json.loads(line) for file in (tmp_path / "bad-clicks").rglob("*.json") for line in file.open()]
+    (bad,) = [
+        json.loads(line) for file in (tmp_path / "bad-clicks").rglob("*.json") for line in file.read_text().splitlines()
+    ]
     assert base64.b64decode(bad["value"]) == b"not Avro"
 
 
