@@ -45,7 +45,7 @@ def test_a_stream_aligns_by_a_column_and_delivers_what_is_asked_for(spark, kafka
     topic = new_topic(kafka, [], [])
     produce(kafka, topic, 0, [(order(hours, id=n), []) for n, hours in enumerate((0, 1, 2, 3))])
     produce(
-        kafka, topic, 1, [(b"no json", []), *((order(hours, id=n), []) for n, hours in enumerate((2.5, 3.5, 4), 4))]
+        kafka, topic, 1, [(b"no json", []), *((order(hours, id=n), []) for n, hours in enumerate((2.5, 3.5, 3.75), 4))]
     )
     folder = tmp_path / "bad"
     source = typed(
@@ -56,7 +56,7 @@ def test_a_stream_aligns_by_a_column_and_delivers_what_is_asked_for(spark, kafka
     assert frame.columns == ["value", "offset", "partition"]
     run = available_now(frame, tmp_path / "checkpoint")
     rows = sorted((row["value"]["id"], milliseconds(row["value"]["at"])) for row in run.all_rows)
-    hours = {0: 0, 2: 2, 3: 3, 4: 2.5, 5: 3.5, 6: 4}
+    hours = {0: 0, 2: 2, 3: 3, 4: 2.5, 5: 3.5, 6: 3.75}
     assert rows == [(n, NOON + int(hour * HOUR)) for n, hour in hours.items()]
     assert run.furthest_ahead(lambda row: milliseconds(row["value"]["at"])) <= HOUR
     assert len(run.rows) > 2
