@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import pyarrow as pa
 from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic.alias_generators import to_camel
-from pyspark.errors import PySparkException
 
 from tidegate.errors import ContractError, OptionError, TidegateError, did_you_mean
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
+    from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
+_LOG = logging.getLogger("tidegate.planner")
 _USER = re.compile("//[^/]*@")
 _SIGN = re.compile(r"([+-]?)\s*(.*)", re.DOTALL)
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*", re.ASCII)
@@ -176,9 +177,6 @@ def _field(title: str, name: str) -> FieldInfo | None:
         if model.__name__ == title and name in model.model_fields:
             fields.append(model.model_fields[name])
     return min(fields, key=lambda field: field.repr, default=None)
-
-
-_LOG = logging.getLogger("tidegate.planner")
 
 
 @contextmanager

@@ -33,7 +33,6 @@ from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.rows import BadRecordFile, arrow_schema
 from tidegate.readers.kafka.typed import TypedRecords
 from tidegate.readers.places.place import BadRecordFolder
-from tidegate.sources.columns import RegistryOptions
 from tidegate.sources.contract import check_only_origin
 from tidegate.sources.kafka.java.properties import connection_config, read_properties, without_effect
 from tidegate.sources.kafka.java.table import NO_GROUP
@@ -57,6 +56,7 @@ from tidegate.sources.kafka.option_types import (
 )
 from tidegate.sources.kafka.typed import TypedTopicOptions
 from tidegate.sources.options import lower_case, option_names
+from tidegate.sources.registry_options import RegistryOptions
 from tidegate.sources.source import Source
 
 _LOG = logging.getLogger("tidegate.planner")

@@ -11,11 +11,11 @@ from typing import Literal, get_args, get_origin
 from tests.support.pages import ROOT
 from tidegate import KafkaSource, S3Source, SourceProgress, WatermarkStrategy
 from tidegate.readers.formats.registry import formats_with
-from tidegate.sources.columns import RegistryOptions
 from tidegate.sources.contract import SourceContract, StrategyOptions
 from tidegate.sources.kafka.java.table import PROPERTIES
 from tidegate.sources.kafka.typed import TypedTopicOptions
 from tidegate.sources.options import option_names
+from tidegate.sources.registry_options import RegistryOptions
 from tidegate.sources.source import Source
 
 DOCS = ROOT / "docs"
