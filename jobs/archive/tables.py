@@ -40,6 +40,7 @@ from tidegate.sources.kafka.source import KafkaSource
 _COLUMNS = arrow_schema(include_headers=True)
 _NAMED = "tidegate.archive"
 _ATTEMPTS = 5
+_FIRST_MS, _LAST_MS = -30_610_224_000_000, 253_402_300_799_999  # from the year 1000 to 9999
 
 
 class WrittenFile(NamedTuple):
@@ -226,10 +227,12 @@ class DeltaTarget(TargetTable):
 def _statistics(file: WrittenFile) -> str:
     """Return a file's statistics (Delta: Per-file Statistics)."""
     partition = TopicPartition.of(file.wanted.split_id)
-    bounds = [
-        {"topic": partition.topic, "partition": partition.partition, "offset": offset, "timestamp": _iso(at_ms)}
-        for offset, at_ms in zip(file.ends, file.times_ms, strict=True)
+    bounds: list[dict[str, Any]] = [
+        {"topic": partition.topic, "partition": partition.partition, "offset": offset} for offset in file.ends
     ]
+    if all(_FIRST_MS <= at_ms <= _LAST_MS for at_ms in file.times_ms):  # the log cannot say others
+        for bound, at_ms in zip(bounds, file.times_ms, strict=True):
+            bound["timestamp"] = _iso(at_ms)
     nulls = dict.fromkeys(bounds[0], 0)
     return json.dumps({"numRecords": file.records, "minValues": bounds[0], "maxValues": bounds[1], "nullCount": nulls})
 

@@ -25,6 +25,7 @@ _LOG = logging.getLogger("tidegate.planner")
 _EVER = 2**63 - 1
 _KNOWN = {"deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
 """The reader features that are obeyed here or by delta-rs; timestampNtz: such times are taken for UTC."""
+_PARTITIONED = {"topic", "partition", "offset"}
 _FEATURES = 3  # the reader version that names its features
 
 
@@ -53,8 +54,14 @@ class DeltaArchive(TableArchive):
             self._check_features(table, named)
             columns = self._columns.in_table(schema, named)
             actions = pa.table(table.get_add_actions(flatten=True)).combine_chunks()
-            deleted = self._deleted(table)
-        return self._files(table.version(), actions, columns, deleted)
+            for name in sorted(columns.keys() - _PARTITIONED):
+                if f"partition.{columns[name]}" in actions.schema.names:
+                    raise OptionError(
+                        f"{named}, a table that is partitioned by {columns[name]}, the {name} of a record"
+                    )
+            root = f"{unquote(table.table_uri).rstrip('/')}/"
+            deleted = self._deleted(table, root)
+        return self._files(table.version(), actions, columns, deleted, root)
 
     def _at(self, version: int | None, named: str) -> DeltaTable:
         from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -101,15 +108,15 @@ class DeltaArchive(TableArchive):
         if protocol.min_reader_version > _FEATURES:
             raise OptionError(f"{named}, a table of reader version {protocol.min_reader_version}; allowed are 1 to 3")
 
-    def _deleted(self, table: DeltaTable) -> dict[str, bytes]:
-        """Return the numbers of the deleted rows of each file that has some, by the file's address."""
+    def _deleted(self, table: DeltaTable, root: str) -> dict[str, bytes]:
+        """Return the numbers of the deleted rows of each file that has some, by the file's path in the table."""
         if "deletionVectors" not in (table.protocol().reader_features or ()):
             return {}
         deleted = {}
         for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
             for address, kept in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
                 rows = np.flatnonzero(np.asarray(kept.values.cast(pa.uint8())) == 0)
-                deleted[unquote(address)] = rows.astype(np.uint32).tobytes()
+                deleted[_in_table(address, root)] = rows.astype(np.uint32).tobytes()
         return deleted
 
     @override
@@ -117,24 +124,25 @@ class DeltaArchive(TableArchive):
         return np.frombuffer(file.deleted or b"", np.uint32).astype(np.int64)
 
     def _files(
-        self, version: int, actions: pa.Table, columns: dict[str, str], deleted: Mapping[str, bytes]
+        self, version: int, actions: pa.Table, columns: dict[str, str], deleted: Mapping[str, bytes], root: str
     ) -> TableFiles:
         parted = {name: f"partition.{path}" for name, path in columns.items()}
         parted = {name: column for name, column in parted.items() if column in actions.schema.names}
         paths = tuple((name, path) for name, path in columns.items() if name not in parted)
         names, sizes = actions["path"].combine_chunks(), actions["size_bytes"].to_numpy()
-        whole, vectors = np.ones(len(names), np.bool_), dict[str, bytes]()
-        if deleted:  # addresses end with the names, which the log encodes once more
-            known = [unquote(name) for name in names.to_pylist()]
-            vectors = {name: rows for name in known for end, rows in deleted.items() if end.endswith(f"/{name}")}
-            whole = np.array([name not in vectors for name in known], np.bool_)
+        whole = np.ones(len(names), np.bool_)
+        if deleted:
+            known = [_in_table(name, root) for name in names.to_pylist()]
+            whole = np.array([name not in deleted for name in known], np.bool_)
+            if unknown := deleted.keys() - set(known):
+                raise ConnectorError(f"{self.location} has a deletion vector of a file that it lacks: {min(unknown)}")
         constant = {} if self._columns.topic is None else {"topic": self._columns.topic}
 
         def get(at: int, topic: str, number: int, first: int, following: int) -> TableFile:
             path = unquote(names[at].as_py())
             address = path if "://" in path or path.startswith("/") else f"{self.address.rstrip('/')}/{path}"
             fixed = {**constant, **{name: actions[column][at].as_py() for name, column in parted.items()}}
-            size, rows = int(sizes[at]), vectors.get(path)
+            size, rows = int(sizes[at]), deleted.get(path.removeprefix(root))
             return TableFile(address, size, topic, number, first, following, tuple(fixed.items()), paths, rows)
 
         bounds = {name: _bounds(actions, path) for name, path in columns.items()}
@@ -143,6 +151,11 @@ class DeltaArchive(TableArchive):
         latest_ms = _times(bounds["timestamp"][1])
         where = bounds["topic"], bounds["partition"], bounds["offset"]
         return TableFiles.of_bounds(version, *where, latest_ms, sizes, whole, get)
+
+
+def _in_table(address: str, root: str) -> str:
+    """Return the path of a file in its table, or its address if it is elsewhere, as those of a shallow clone."""
+    return unquote(address).removeprefix(root)
 
 
 def _bounds(actions: pa.Table, path: str) -> tuple[pa.Array, pa.Array]:

@@ -99,7 +99,8 @@ class TableFiles(NamedTuple):
         parts, offsets = (
             [pc.fill_null(bound.cast(pa.int64()), -1).to_numpy() for bound in pair] for pair in (partition, offset)
         )
-        known = (parts[0] >= 0) & (parts[1] >= 0) & (offsets[1] >= 0) & _where(pc.is_valid(texts[1]))
+        known = (parts[0] >= 0) & (parts[1] >= 0) & (offsets[1] >= 0)
+        known &= _where(pc.and_(pc.is_valid(texts[0]), pc.is_valid(texts[1])))
         least, most = (np.where(known, bound, -1) for bound in offsets)
         return cls(version, texts, (parts[0], parts[1]), (least, most), *others)
 
@@ -187,9 +188,9 @@ class TableArchive(Archive):
         (least, most), (first, last) = files.partition, files.offset
         numbers = np.flatnonzero(may & (least <= number) & (most >= number) & (first >= 0))
         sure = (sure & (least == number) & (most == number))[numbers]
-        held = _Held(
-            numbers, first[numbers], last[numbers] + 1, files.max_ms[numbers], sure, sure & files.is_whole[numbers]
-        )
+        max_ms = files.max_ms[numbers]
+        exact = sure & files.is_whole[numbers] & (max_ms < _EVER)
+        held = _Held(numbers, first[numbers], last[numbers] + 1, max_ms, sure, exact)
         for extreme, bounds in ((np.argmax, held.next), (np.argmin, held.first)):
             while len(numbers) and not held.is_sure[at := int(extreme(bounds))]:
                 held.put(at, self._survey(files, int(numbers[at])).get(partition))
@@ -263,8 +264,10 @@ class _OpenTable:
         there = {path.split(".")[0] for path in self._leaves}
         self._paths = {name: path for name, path in paths.items() if path.split(".")[0] in there}
         self._fixed = {name: value for name, value in file.fixed if name not in self._paths}
-        if lacking := [name for name in _WHERE if name not in self._paths and name not in self._fixed]:
-            raise pa.ArrowInvalid(f"it has no column of the record's {lacking[0]}")
+        if "timestamp" not in self._paths:
+            raise pa.ArrowInvalid("it has no column of the record's timestamp")
+        if lacking := [name for name in _WHERE if name not in self._paths and self._fixed.get(name) is None]:
+            raise pa.ArrowInvalid(f"it has rows without the {lacking[0]} of the record")
         rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
         self._begins = np.cumsum([0, *rows])
         self.groups = [group for number, count in enumerate(rows) if count and (group := self._group(number))]
@@ -317,13 +320,16 @@ class _OpenTable:
 
     def _is_of_one(self, number: int) -> bool:
         """Return whether a group has only records of the partition, by its statistics."""
-        if self._bounds(number, "partition") != (self._file.partition, self._file.partition):
-            return False
-        if "topic" not in self._paths:
-            return bool(self._fixed["topic"] == self._file.topic)
-        statistics: Any = self._parquet.metadata.row_group(number).column(self._leaf("topic")).statistics
-        known = statistics is not None and statistics.has_min_max
-        return known and statistics.min == statistics.max == self._file.topic
+        return self._is_only(number, "partition", self._file.partition) and self._is_only(
+            number, "topic", self._file.topic
+        )
+
+    def _is_only(self, number: int, name: str, value: int | str) -> bool:
+        if name not in self._paths:
+            return bool(self._fixed[name] == value)
+        statistics: Any = self._parquet.metadata.row_group(number).column(self._leaf(name)).statistics
+        known = statistics is not None and statistics.has_min_max and statistics.has_null_count
+        return known and not statistics.null_count and statistics.min == statistics.max == value
 
     def _kept(self, number: int) -> npt.NDArray[np.bool_]:
         begin, end = self._begins[number : number + 2]
@@ -335,7 +341,7 @@ class _OpenTable:
     def _keys(self, number: int, names: Iterable[str]) -> pa.Table:
         paths = {name: self._paths[name] for name in names if name in self._paths}
         table = self._parquet.read_row_group(number, columns=[*paths.values()], use_threads=False)
-        for name in set(paths) & {"offset", "partition"}:
+        for name in set(paths) & set(_WHERE):
             if value_at(table, paths[name]).null_count:
                 raise pa.ArrowInvalid(f"it has rows without the {name} of the record")
         return pa.table({name: value_at(table, path) for name, path in paths.items()})

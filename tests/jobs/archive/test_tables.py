@@ -1,14 +1,19 @@
 """The archiver appends to a table, each record once."""
 
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 
 from tests.enumerators.kafka.test_archived import read as read_range
 from tests.support.streams import append, committed_source, delete_before, new_topic
 from tests.support.tables import SCHEMA, Delta, Iceberg, record, rows_of
+from tidegate.alignment.splits import SplitRange
 from tidegate.errors import ConnectorError, OptionError
 from tidegate.jobs.archive import pieces as pieces_module
 from tidegate.jobs.archive.pieces import plan_archive
-from tidegate.jobs.archive.tables import accepted, target_table
+from tidegate.jobs.archive.tables import WrittenFile, accepted, target_table
+from tidegate.readers.archive.parquet import write_records
 
 NOON = 1_700_049_600_000
 
@@ -87,3 +92,23 @@ def test_a_partitioned_table_is_refused(kafka, tmp_path):
     table.append([record(0, 0)])
     with pytest.raises(OptionError, match=r"--out is .*, a table that is partitioned by topic"):
         archived(kafka, new_topic(kafka, [NOON]), table)
+
+
+@pytest.mark.parametrize("at_ms", [-(2**53), -1, 0, 1_764_547_200_000, 1_764_547_200_000_000, 2**53])
+def test_a_table_takes_records_of_any_timestamp(tmp_path, at_ms):
+    table = Delta(tmp_path / "table")
+    target = target_table(table.location)
+    target.prepare()
+    rows = [{**record(0, offset), "timestamp": None} for offset in range(3)]
+    batch = pa.RecordBatch.from_pylist(rows, SCHEMA)
+    times = pa.array([at_ms * 1000, 1000, 2000]).cast(SCHEMA.field("timestamp").type)
+    batch = batch.set_column(batch.schema.get_field_index("timestamp"), SCHEMA.field("timestamp"), times)
+    with Path(table.path, "new.parquet").open("wb") as file:
+        records, *bounds = write_records(file, SCHEMA, [batch])
+        target.commit(
+            [WrittenFile(SplitRange("t-0", 0, 3), "new.parquet", file.tell(), records, (0, 2), tuple(bounds))]
+        )
+    directory = table.archive().list_files([("t", 0)], None).directories["t", 0]
+    latest_ms = directory.latest_ms(99, -1, lambda _: True)
+    assert latest_ms in {None, max(at_ms, 2)}
+    assert [file.path.rpartition("/")[2] for part in directory.with_times_from(max(at_ms, 2), 0) for file in part.files]

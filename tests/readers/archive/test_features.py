@@ -51,9 +51,13 @@ def delete_by_vector(table, rows):
     commit(table, {"remove": removed}, {"add": new})
 
 
-def test_deletion_vectors_count(tmp_path):
-    table = Delta(tmp_path / "table")
+@pytest.mark.parametrize("is_absolute", [False, True])
+def test_deletion_vectors_count(tmp_path, is_absolute):
+    table = Delta(tmp_path / "a table")
     table.append([record(at % 2, at // 2) for at in range(20)])
+    if is_absolute:  # as in a shallow clone
+        log = log_of(table) / f"{0:020}.json"
+        log.write_text(log.read_text().replace('"path":"', f'"path":"{tmp_path.as_uri()}/a%20table/'))
     with_deletion_vectors(table)
     delete_by_vector(table, [0, 5, 6, 19])
     archive = table.archive()

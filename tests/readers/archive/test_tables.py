@@ -306,3 +306,42 @@ def test_a_table_in_a_bucket_is_reached_as_boto3_does(kind, bucket, s3_config):
     with pytest.raises((ConnectorError, OptionError)) as refused:
         again.list_files([("t", 0)], None)
     assert s3_config.secret_key not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["topic", "partition", "offset"])
+def test_a_row_that_does_not_say_whose_it_is_ends_the_query(kind, tmp_path, name):
+    table = kind(tmp_path / "table")
+    table.append([record(0, 0), {**record(0, 1), name: None}])
+    with pytest.raises(CorruptDataError, match=f"it has rows without the {name} of the record"):
+        rows_of(table.archive(), 0)
+
+
+def test_a_file_in_a_partition_of_null_ends_the_query(tmp_path):
+    table = Delta(tmp_path / "table", partition_by=["partition"])
+    table.append([record(0, 0), {**record(0, 1), "partition": None}])
+    with pytest.raises(CorruptDataError, match="it has rows without the partition of the record"):
+        rows_of(table.archive(), 0)
+
+
+@pytest.mark.parametrize("name", ["key", "timestamp", "timestampType"])
+def test_a_table_that_is_partitioned_by_what_a_record_holds_is_refused(tmp_path, name):
+    table = Delta(tmp_path / "table", partition_by=[name])
+    table.append([record(0, 1)])
+    with pytest.raises(OptionError, match=f"archive is .*, a table that is partitioned by {name}, the {name} of"):
+        rows_of(table.archive(), 0)
+
+
+def test_a_file_from_before_the_column_of_timestamps_ends_the_query(tmp_path):
+    table = Delta(tmp_path / "table")
+    rows = pa.Table.from_pylist([record(0, at) for at in range(3)], schema=SCHEMA)
+    table.append(rows.drop_columns(["timestamp"]))
+    table.append(rows, schema_mode="merge")
+    with pytest.raises(CorruptDataError, match="it has no column of the record's timestamp"):
+        rows_of(table.archive(), 0)
+
+
+def test_files_without_a_timestamp_do_not_say_the_latest(kind, tmp_path):
+    table = kind(tmp_path / "table")
+    table.append([{**record(0, at), "timestamp": None} for at in range(3)])
+    directory = table.archive().list_files([("t", 0)], None).directories["t", 0]
+    assert directory.latest_ms(99, -1, lambda _: True) is None
