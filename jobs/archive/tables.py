@@ -21,6 +21,7 @@ from typing_extensions import override
 
 from tidegate.alignment.splits import SplitId, SplitRange
 from tidegate.errors import ConnectorError, OptionError
+from tidegate.readers.archive import delta, iceberg
 from tidegate.readers.archive.archive import Partition
 from tidegate.readers.archive.columns import TableColumns
 from tidegate.readers.archive.delta import DeltaArchive, storage_options
@@ -191,10 +192,11 @@ class DeltaTarget(TargetTable):
 
     @override
     def prepare(self) -> tuple[pa.Schema, Collection[str]]:
-        from deltalake import DeltaTable
+        with delta.in_one_sentence(f"--out is {self.location!r}"):
+            from deltalake import DeltaTable
 
-        DeltaTable.create(self._address, schema=_COLUMNS, mode="ignore", storage_options=self._options)
-        table = self._table()
+            DeltaTable.create(self._address, schema=_COLUMNS, mode="ignore", storage_options=self._options)
+            table = self._table()
         return pa.schema(table.schema().to_arrow()), table.metadata().partition_columns
 
     @override
@@ -256,7 +258,8 @@ class IcebergTarget(TargetTable):
 
     @override
     def prepare(self) -> tuple[pa.Schema, Collection[str]]:
-        table = self._iceberg.table_or_new(_COLUMNS)
+        with iceberg.in_one_sentence(f"--out is {self.location!r}"):
+            table = self._iceberg.table_or_new(_COLUMNS)
         return table.schema().as_arrow(), [field.name for field in table.spec().fields]
 
     @override

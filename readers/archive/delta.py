@@ -48,7 +48,7 @@ class DeltaArchive(TableArchive):
     @override
     def files_at(self, version: int | None, option: str) -> TableFiles:
         named = f"{option} is {self.location!r}"
-        with _in_one_sentence(named):
+        with in_one_sentence(named):
             table = self._at(version, named)
             schema = pa.schema(table.schema().to_arrow())
             self._check_features(table, named)
@@ -177,7 +177,8 @@ def _times(latest: pa.Array) -> npt.NDArray[np.int64]:
 
 
 @contextmanager
-def _in_one_sentence(named: str) -> Iterator[None]:
+def in_one_sentence(named: str) -> Iterator[None]:
+    """Raise what delta-rs raises as errors of tidegate.  named: the option and its value."""
     with needing("delta", "archive = delta:"):
         from deltalake.exceptions import DeltaError, DeltaProtocolError, TableNotFoundError
     try:
@@ -185,9 +186,13 @@ def _in_one_sentence(named: str) -> Iterator[None]:
     except TableNotFoundError:
         raise OptionError(f"{named}, but there is no Delta table") from None
     except DeltaProtocolError as error:
-        raise OptionError(f"{named}, which delta-rs cannot read: {error}") from None
+        raise OptionError(f"{named}, which delta-rs cannot read: {_first_line(error)}") from None
     except (DeltaError, OSError) as error:
-        raise ConnectorError(f"{named}, whose log cannot be read: {error}") from error
+        raise ConnectorError(f"{named}, whose log cannot be read: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]  # a trace follows
 
 
 def storage_options(connection: S3ConnectionConfig) -> dict[str, str]:

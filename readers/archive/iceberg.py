@@ -80,7 +80,7 @@ class IcebergArchive(TableArchive):
     @override
     def files_at(self, version: int | None, option: str) -> TableFiles:
         named = f"{option} is {self.location!r}"
-        with _in_one_sentence(named):
+        with in_one_sentence(named):
             table = self.table()
             schema = table.schema()
             columns = self._columns.in_table(schema.as_arrow(), named)
@@ -210,7 +210,8 @@ def _array(bounds: list[Any], *, is_text: bool) -> pa.Array:
 
 
 @contextmanager
-def _in_one_sentence(named: str) -> Iterator[None]:
+def in_one_sentence(named: str) -> Iterator[None]:
+    """Raise what pyiceberg raises as errors of tidegate.  named: the option and its value."""
     with needing("iceberg", "archive = iceberg:"):
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
     try:

@@ -1,5 +1,6 @@
 """The archiver appends to a table, each record once."""
 
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ from tests.enumerators.kafka.test_archived import read as read_range
 from tests.support.streams import append, committed_source, delete_before, new_topic
 from tests.support.tables import SCHEMA, Delta, Iceberg, record, rows_of
 from tidegate.alignment.splits import SplitRange
-from tidegate.errors import ConnectorError, OptionError
+from tidegate.errors import ConnectorError, OptionError, TidegateError
 from tidegate.jobs.archive import pieces as pieces_module
 from tidegate.jobs.archive.pieces import plan_archive
 from tidegate.jobs.archive.tables import WrittenFile, accepted, target_table
@@ -112,3 +113,26 @@ def test_a_table_takes_records_of_any_timestamp(tmp_path, at_ms):
     latest_ms = directory.latest_ms(99, -1, lambda _: True)
     assert latest_ms in {None, max(at_ms, 2)}
     assert [file.path.rpartition("/")[2] for part in directory.with_times_from(max(at_ms, 2), 0) for file in part.files]
+
+
+@pytest.mark.parametrize(("out", "cause"), [("delta:{0}", "log cannot be read: "), ("iceberg:elsewhere.a.b", "URI ")])
+def test_a_table_that_cannot_be_opened_is_named_with_the_cause_in_one_sentence(tmp_path, out, cause):
+    log = tmp_path / "_delta_log" / f"{0:020}.json"
+    log.parent.mkdir()
+    log.write_text("{nonsense")
+    with pytest.raises(
+        (ConnectorError, OptionError), match=f"^--out is '{out.format(tmp_path)}', .*{cause}.*$"
+    ) as caught:
+        target_table(out.format(tmp_path)).columns()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("out", ["delta:lake", "iceberg:lake.a.b"])
+def test_a_table_without_its_library_asks_for_the_extra(monkeypatch, out):
+    for library in ("deltalake", "pyiceberg"):
+        for module in [name for name in sys.modules if name.partition(".")[0] == library]:
+            monkeypatch.delitem(sys.modules, module)
+        monkeypatch.setitem(sys.modules, library, None)
+    extra = out.partition(":")[0]
+    with pytest.raises(TidegateError, match=rf"tidegate\[{extra}\]"):
+        target_table(out).columns()
