@@ -24,6 +24,7 @@ from tidegate.readers.formats.bad_records import ChunkRecords, OddRecord
 from tidegate.readers.formats.json_values import (
     MalformedError,
     MisfitError,
+    TooDeepError,
     binary_of,
     json_object,
     json_text,
@@ -35,6 +36,7 @@ _CAREFUL_BYTES = 64 << 10
 
 # The number must be a whole value, perhaps in quotes or with escapes.  An identifier may contain 1e-20, too.
 _LONG_FRACTION = re.compile(rf"""(?:{LONG_FRACTION})[0-9]*[\s,}}\]"eE]|\\u00(?:2[dDeE]|3[0-9]|[46]5)""".encode())
+_NO_NUMBER = re.compile(rb"Inf\s*[,}\]]|-NaN")  # pyarrow.json reads both as numbers
 _NEWLINE, _RETURN, _OPENING, _CLOSING = b"\n\r{}"
 
 
@@ -83,7 +85,8 @@ class JsonLines:
         """
         batch = self._quick_texts(texts)
         if batch is None:
-            batch = self._quick_texts(pc.ascii_trim(texts.view(pa.string()), characters=" \t\r\n").view(pa.binary()))
+            texts = pc.ascii_trim(texts.view(pa.string()), characters=" \t\r\n").view(pa.binary())
+            batch = self._quick_texts(texts)
         if batch is not None:
             return batch, {}
         if self._raw is None or len(texts) == 1 or _size(texts) <= _CAREFUL_BYTES:
@@ -141,6 +144,8 @@ class JsonLines:
         """
         if not rows or self._raw is None or (self._has_decimals and _LONG_FRACTION.search(data)) or not _is_utf8(data):
             return None
+        if (b"Inf" in data or b"-NaN" in data) and _NO_NUMBER.search(data):
+            return None
         try:
             table = self._table(data, self._raw)
             if table.num_rows != rows:
@@ -170,18 +175,30 @@ class JsonLines:
         """Return a row for each text, and the odd ones by row; each text comes with what names it."""
         rows: list[dict[str, object]] = []
         odd: dict[int, OddRecord] = {}
+        deep: dict[int, pa.RecordBatch] = {}
         for offset, text in texts:
             try:
                 row = self._convert(json_object(text))
             except MalformedError as problem:
                 row = {}
-                odd[len(rows)] = OddRecord(offset, text, str(problem), malformed=True)
+                # pyarrow.json passes over what no column has, however deep it is.
+                alone = self._quick_texts(pa.array([text], pa.binary())) if isinstance(problem, TooDeepError) else None
+                if alone is None:
+                    odd[len(rows)] = OddRecord(offset, text, str(problem), malformed=True)
+                else:
+                    deep[len(rows)] = alone
             except MisfitError as misfit:
                 row = misfit.partial
                 rescued = {name: json_text(rest) for name, rest in misfit.rest.items()} if self._surplus else None
                 odd[len(rows)] = OddRecord(offset, text, self._reason(misfit), rescued)
             rows.append(row)
-        return pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(self._fields))), odd
+        structs = pa.array(rows, pa.struct(self._fields))
+        if deep:
+            structs = pa.concat_arrays([structs, *(alone.to_struct_array() for alone in deep.values())])
+            places = np.arange(len(rows))
+            places[[*deep]] = np.arange(len(rows), len(structs))
+            structs = structs.take(pa.array(places))
+        return pa.RecordBatch.from_struct_array(structs), odd
 
     def _reason(self, misfit: MisfitError) -> str | None:
         """Return the column that a line does not fit, as the reason of an error; None: the line only has surplus."""

@@ -40,6 +40,10 @@ class MalformedError(ValueError):
     """A line is no JSON object; the message gives the reason, without the line's content."""
 
 
+class TooDeepError(MalformedError):
+    """A line is nested more than DEEPEST levels deep."""
+
+
 class MisfitError(ValueError):
     """A value does not fit the type of its column: the part that fits, and the rest."""
 
@@ -62,7 +66,7 @@ def json_object(line: bytes) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise MalformedError(f"{clause}: {error.msg} at its character {error.pos}") from None
     except RecursionError:
-        raise MalformedError(_TOO_DEEP) from None
+        raise TooDeepError(_TOO_DEEP) from None
     if isinstance(node, list):
         raise MalformedError(f"{clause} but an array: write each value in a line of its own")
     if not isinstance(node, dict):
@@ -93,7 +97,7 @@ def _require_shallow(line: bytes, node: Any) -> None:
         level = [value for values in inside for value in values if isinstance(value, dict | list)]
         if not level:
             return
-    raise MalformedError(_TOO_DEEP)
+    raise TooDeepError(_TOO_DEEP)
 
 
 def record_converter(schema: pa.Schema, *, surplus: bool) -> Convert:

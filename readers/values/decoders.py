@@ -87,11 +87,13 @@ class JsonValues:
     """JSON objects in UTF-8, perhaps behind the id of their JSON Schema, as Spark's ``from_json`` reads them.
 
     schema: the fields that are read.
-    rescues: values that do not fit, or are in no field, are rescued, and make no value bad.
+    rescues: values that do not fit, or are in no field, are rescued.
+    keeps_misfits: what does not fit makes no value bad; so it is with ``rescues``.
     """
 
     schema: pa.Schema
     rescues: bool = False
+    keeps_misfits: bool = False
     needs_headers: bool = False
 
     @property
@@ -111,17 +113,19 @@ class JsonValues:
         batch, odd = _lines_into(records.data_schema, surplus=self.rescues).rows_of(texts)
         structs = records.batch(batch, odd).to_struct_array()
         rows = np.flatnonzero(is_there).tolist() if odd else []
+        keeps = self.rescues or self.keeps_misfits
         if not is_there.all():
             structs = structs.take(integers(np.cumsum(is_there) - 1, pa.int64(), ~is_there))
         return DecodedValues(
             structs,
-            {rows[at]: str(one.reason) for at, one in odd.items() if is_bad(one, rescues=self.rescues)},
+            {rows[at]: str(one.reason) for at, one in odd.items() if is_bad(one, rescues=keeps)},
             {rows[at]: rescued_text(one.rescued) for at, one in odd.items() if one.rescued},
         )
 
     def only(self, path: Sequence[str]) -> JsonValues:
         """See ValueDecoder."""
-        return JsonValues(pa.schema(list(_pruned(self.kind, path))))
+        schema = pa.schema(list(_pruned(self.kind, path)))
+        return JsonValues(schema, keeps_misfits=self.rescues or self.keeps_misfits)
 
 
 def _bare(values: pa.BinaryArray) -> pa.BinaryArray:
@@ -156,9 +160,10 @@ class RegistryValues:
         """See ValueDecoder."""
         decoded, problems = self.column.judged(values, headers)
         if problems and pa.types.is_struct(self.kind):
-            # Null is the value of a tombstone.
-            fields = decoded.flatten()
-            decoded = pa.StructArray.from_arrays(fields, fields=list(self.kind), mask=values.is_null())
+            # Null is the value of a tombstone, or one that the schema allows.
+            are_null = np.array(decoded.is_null())
+            are_null[[*problems]] = False
+            decoded = pa.StructArray.from_arrays(decoded.flatten(), fields=list(self.kind), mask=pa.array(are_null))
         return DecodedValues(decoded, problems)
 
     def only(self, path: Sequence[str]) -> RegistryValues:

@@ -101,3 +101,13 @@ def test_the_event_time_of_a_column_is_the_same_for_rows_and_for_peeks(column, i
     assert times.name == f"eventTime={column}"
     assert not times.needs_headers
     assert times.judge(rows, Horizon()).times.to_pylist() == [NOON_MS, None, None, None]
+
+
+@pytest.mark.parametrize("is_decoded", [True, False])
+def test_a_rescued_time_is_null_for_rows_and_for_peeks(is_decoded):
+    records = TypedRecords(JsonValues(SCHEMA, rescues=True), rescued_column="rest")
+    values = [VALUES[0], b'{"at":"soon","more":1}']
+    rows = decoded(records, values).rows if is_decoded else batch(values)
+    assert records.column("value.at")(rows).is_null().to_pylist() == [False, True]
+    with pytest.raises(BadRecordError, match="offset 42 is bad: the value is no JSON object"):
+        records.column("value.at")(batch(VALUES))

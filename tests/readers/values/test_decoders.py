@@ -41,11 +41,13 @@ GOOD = st.builds(lambda node, layout: layout(node).encode(errors="replace"), OBJ
 BAD = st.sampled_from(
     [
         *(b"null", b"[{}]", b"{}{}", b"{} {}", b'{"id":1', b"1", b"\xff", b'{"in":{}', b'"a":1}', b"{},"),
-        *(b'{"text":"\n"}', b'{"id":1}\n{"id":2}', b"\0\0\0\0\7x", b'{"id":tru}'),
+        *(b'{"text":"\n"}', b'{"id":1}\n{"id":2}', b"\0\0\0\0\7x", b'{"id":tru}', b'{"id":1}\0'),
+        *(b'{"real":Inf}', b'{"surplus":[-Inf ]}', b'{"surplus":-NaN}'),  # which pyarrow.json takes for numbers
     ]
 )
 NOTHING = st.sampled_from([None, b"", b" ", b"\n", b"\0\0\0\0\1 "])
-VALUES = st.lists(GOOD | BAD | NOTHING, max_size=12)
+DEEP = b'{"id":1,"surplus":%b%b}' % (b"[" * 300, b"]" * 300)
+VALUES = st.lists(GOOD | BAD | NOTHING | st.just(DEEP), max_size=12)
 
 
 def expected(value):
@@ -70,6 +72,9 @@ def expected(value):
 
 @given(VALUES, st.integers(0, 2), st.sampled_from([1, 40, 1 << 16]))
 @example([b'{"id":1}', b'{"id":1', b'{"id":2}'] * 3, 0, 20)
+@example([DEEP, b'{"id":1', b'{"id":2}', DEEP], 0, 1 << 16)
+@example([b'{"id":1}', b'{"real":Inf}'], 0, 20)
+@example([b'{"surplus":-NaN}'], 0, 20)
 def test_each_value_is_read_as_if_it_came_alone(values, left_out, careful_bytes):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_lines, "_CAREFUL_BYTES", careful_bytes)
@@ -115,12 +120,10 @@ def test_what_does_not_fit_is_null_and_named_or_rescued():
 
 def test_the_text_of_a_bad_value_is_in_its_column_of_corrupt_records():
     schema = pa.schema([("id", pa.int64()), ("_corrupt_record", pa.string())])
-    array = pa.array([b'{"id":1}', b"{", None], pa.binary())
-    assert JsonValues(schema).decode(array, None).values.to_pylist() == [
-        {"id": 1, "_corrupt_record": None},
-        {"id": None, "_corrupt_record": "{"},
-        None,
-    ]
+    array = pa.array([b'{"id":1}', b"{\r\n", None], pa.binary())
+    rows = [{"id": 1, "_corrupt_record": None}, {"id": None, "_corrupt_record": "{"}, None]
+    assert JsonValues(schema).decode(array, None).values.to_pylist() == rows
+    assert JsonValues(schema).decode(array.slice(0, 2), None).values.to_pylist() == rows[:2]
 
 
 def test_texts_are_utf8():
@@ -155,3 +158,13 @@ def test_values_of_a_registry_are_structs_and_null_only_if_there_is_none():
         assert alone.kind == pa.struct([("at", pa.timestamp("us", "UTC"))])
         times = alone.decode(array, headers).values.field("at").cast(pa.int64()).to_pylist()
         assert times == [1_000_000, 1_000_000, None, None]
+
+
+def test_a_null_that_a_schema_allows_stays_null_beside_a_bad_value():
+    optional = ["null", avro(("id", "int"))]
+    with registry_of({1: optional}) as config:
+        decoder = RegistryValues(column_of_subject(config, "avro", "orders-value"))
+        values = [avro_value(1, optional, {"id": 5}), avro_value(1, optional, None), None, b"x"]
+        decoded, problems, _ = decoder.decode(pa.array(values, pa.binary()), None)
+    assert decoded.to_pylist() == [{"id": 5}, None, None, {"id": None}]
+    assert [*problems] == [3]
