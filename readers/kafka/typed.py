@@ -74,7 +74,7 @@ class TypedRecords:
         return pa.schema(fields)
 
     def delivered_schema(self, columns: pa.Schema) -> pa.Schema:
-        """Return those of all columns that remain.  Raises OptionError for the name of a column that there is not."""
+        """Return those of all columns that remain.  Raises OptionError for a name that is unknown, or comes twice."""
         schema = self.schema(columns)
         if self.columns is None:
             return schema
@@ -83,6 +83,8 @@ class TypedRecords:
             name = self.columns[places.index(None)]
             hint = "; valueSchema names the fields of a value" if "." in name else did_you_mean(name, schema.names)
             raise OptionError(f"columns names {name!r}, and there is no such column{hint}")
+        if twice := next((name for at, name in enumerate(self.columns) if places[at] in places[:at]), None):
+            raise OptionError(f"columns names {twice!r} twice")
         return pa.schema([schema.field(place) for place in places])
 
     def decoded(self, batch: pa.RecordBatch) -> Iterator[DecodedRows]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from typing_extensions import Self
 
 from tidegate.errors import OptionError
-from tidegate.readers.arrow.conform import spark_schema
+from tidegate.readers.arrow.conform import position_of, spark_schema
 from tidegate.readers.arrow.ddl import EXAMPLE, columns_of_ddl
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.json_values import record_converter
@@ -166,7 +166,7 @@ class TypedTopicOptions(BaseModel):
         """
         if not self.is_typed and self.columns is None and self.where is None:
             return None
-        if self.rescued_data_column in columns.names:
+        if position_of(self.rescued_data_column or "", columns.names) is not None:
             raise OptionError(f"rescuedDataColumn is {self.rescued_data_column!r}, which is another column's name")
         typed = TypedRecords(
             value=self._decoder("value", registry, topics),

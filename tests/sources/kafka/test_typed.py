@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+import tidegate
 from tests.sources.kafka.test_event_time import HOURLY, produce, set_aside
 from tests.support.streams import HOUR, NOON, available_now, kafka_source, milliseconds, new_topic
+from tidegate.errors import OptionError
 
 COLUMNS = "id BIGINT, amount DOUBLE, at TIMESTAMP, shop STRUCT<name: STRING, tags: ARRAY<STRING>>"
 ORDERS = [
@@ -78,3 +80,29 @@ def test_a_bad_value_ends_the_query_or_is_rescued(spark, kafka):
         typed(kafka, topic).read(spark).collect()
     rescued = typed(kafka, topic, rescued_data_column="rest").read(spark).orderBy("offset")
     assert [(row.value.id, row.rest) for row in rescued.collect()] == [(1, None), (None, '{"id":"x","other":2}')]
+
+
+JSON = {"value_format": "json", "value_schema": "id BIGINT"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"columns": "offset,value,Offset"}, "columns names 'Offset' twice$"),
+        ({"columns": "value.id", **JSON}, "no such column; valueSchema names the fields of a value$"),
+        ({"columns": "offset", "watermark_from": "header:done"}, "so columns has to name headers$"),
+        ({"rescued_data_column": "Offset", **JSON}, "rescuedDataColumn is 'Offset', which is another column's name$"),
+        (
+            {"rescued_data_column": "rest"},
+            "which needs valueFormat 'json', but it is None$",
+        ),
+        ({"watermark_from": "json:/done", **JSON}, "valueFormat decodes these bytes; use header:NAME$"),
+        ({"value_format": "json"}, "so valueSchema has to name its fields, such as"),
+        ({"key_format": "avro"}, "which needs a schema registry; set schema.registry.url$"),
+        ({"mode": "PERMISSIVE"}, "nothing is decoded: valueFormat and keyFormat are not set$"),
+        ({"where": "value.x = 1", **JSON}, r"the option 'where' is 'value.x = 1': there is no column 'value\.x'"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused_without_a_broker(fields, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        tidegate.KafkaSource(bootstrap_servers="broker:9092", subscribe=["orders"], **fields)
