@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -198,12 +199,11 @@ def by_bucket(
     places = places.astype(np.min_scalar_type(len(numbers)))  # NumPy sorts small integers ten times as fast
     order = np.argsort(places, kind="stable")
     ordered = places[order]
-    begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    (rows,) = table.take(pa.array(order)).combine_chunks().to_batches()
-    ends = [*begins[1:].tolist(), len(ordered)]
+    begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]][: len(ordered)])
+    batches = table.take(pa.array(order)).combine_chunks().to_batches()  # one, or none without rows
     of_buckets = [
-        rows.slice(begin, end - begin).serialize().to_pybytes()
-        for begin, end in zip(begins.tolist(), ends, strict=True)
+        batches[0].slice(begin, end - begin).serialize().to_pybytes()
+        for begin, end in pairwise([*begins.tolist(), len(ordered)])
     ]
     blobs = [b"", *of_buckets]
     return pa.record_batch(

@@ -130,20 +130,19 @@ class FirstStage:
         times = rows.column(self._time).to_numpy()
         begins = times - (times - slices.offset) % slices.width
         if watermark_ms is None:
-            return self._of_slices(rows, begins, slices)
+            return self._of_slices(rows, begins)
         is_ahead = begins + (slices.width - 1) > watermark_ms
         if is_ahead.all():
-            return self._of_slices(rows, begins, slices)
+            return self._of_slices(rows, begins)
         ahead, behind = rows.filter(pa.array(is_ahead)), rows.filter(pa.array(~is_ahead))
-        return pa.concat_tables([behind, self._of_slices(ahead, begins[is_ahead], slices)])
+        return pa.concat_tables([behind, self._of_slices(ahead, begins[is_ahead])])
 
-    def _of_slices(self, rows: pa.Table, begins: _Ints, slices: Slices) -> pa.Table:
+    def _of_slices(self, rows: pa.Table, begins: _Ints) -> pa.Table:
         """Return a row for each key and slice; the rows as they are if that would not be few, or not be exact."""
         if not rows.num_rows or not self._is_exact(rows) or not self._is_worth_it(rows, begins):
             return rows
-        first, last = int(begins.min()), int(begins.max())
-        numbers = (begins - first) // slices.width
-        groups = codes_of(rows.column(key) for key in self._keys) * ((last - first) // slices.width + 1) + numbers
+        numbers = codes_of([pa.chunked_array([begins])])
+        groups = codes_of(rows.column(key) for key in self._keys) * (numbers.max() + 1) + numbers
         places = np.arange(rows.num_rows)
         numbered = rows.select(list(self._functions)).append_column(_GROUP, [groups]).append_column(_FIRST, [places])
         wanted = [(_FIRST, "min"), *self._functions.items()]

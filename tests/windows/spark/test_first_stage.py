@@ -49,8 +49,8 @@ WINDOWS = {
 
 def stage(assigner=WINDOWS["tumbling"], columns=COLUMNS, taken=TAKEN, **others):
     slices = Slices.of(assigner.size, getattr(assigner, "slide", assigner.size), assigner.offset)
-    packing = {"packs": False, **others}
-    return FirstStage(rows=columns.jsonValue(), taken=taken, keys=["key"], time="__time", slices=slices, **packing)
+    arguments = {"slices": slices, "packs": False, **others}
+    return FirstStage(rows=columns.jsonValue(), taken=taken, keys=["key"], time="__time", **arguments)
 
 
 def batch(rows):
@@ -169,6 +169,19 @@ def test_rows_are_packed_by_bucket_and_count():
     assert len(found) == 7
     assert {one["key"]: one["n"] for _, one in found} == {f"key {k}": sum(range(k, 70, 7)) for k in range(7)}
     assert {bucket for bucket, _ in found} <= {0, 1, 2}
+
+
+@pytest.mark.parametrize("slices", [Slices(10, 3), None])
+def test_a_task_whose_rows_all_lack_the_event_time_only_counts_them(slices):
+    (packed,) = stage(packs=True, buckets=3, slices=slices).rows(iter([batch([("a", None, 1), ("b", None, 2)])]), 5)
+    assert [(row[BUCKET], row[RECORDS]) for row in packed.to_pylist()] == [(WITNESS, 2)]
+
+
+@mock.patch("tidegate.windows.spark.first_stage._MOST", 1)
+def test_keys_stay_apart_however_far_apart_the_event_times_are():
+    first, many = -60_000_000_000_000, 1 << 16  # so many keys times 2^48 slices do not fit in 64 bits
+    rows = [*((f"key {n}", first, 1) for n in range(many + 1)), ("key 0", first + (1 << 48) - 1, 1)]
+    assert len(made(rows, None, slices=Slices(1, 0))) == len(rows)
 
 
 def test_a_key_of_bytes_that_are_no_text_is_a_text_of_these_bytes_as_in_spark():
