@@ -185,7 +185,7 @@ def _column(batch: pa.RecordBatch, taken: Taken, kind: pa.DataType) -> pa.Array:
 
 
 def cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return values in another type, as Spark casts them where ``casts`` says so."""
+    """Return values in another type, as Spark casts them where ``relations.source_paths`` allows it."""
     if values.type == kind:
         return values
     if pa.types.is_timestamp(values.type) and pa.types.is_int64(kind):

@@ -157,22 +157,25 @@ def source_paths(rows: DataFrame) -> list[tuple[str, ...]] | None:
         columns, plan = _list(plan.projectList()), plan.child()
     if not _is_of_tidegate(plan):
         return None
-    paths = [_path(column) for column in columns]
+    # By their ids: a column has the name as the user wrote it, in upper or lower case.
+    names = {_id(column): str(column.name()) for column in _list(plan.output())}
+    paths = [_path(column, names) for column in columns]
     return None if None in paths else [path for path in paths if path is not None]
 
 
-def _path(column: Any) -> tuple[str, ...] | None:
+def _path(column: Any, names: Mapping[str, str]) -> tuple[str, ...] | None:
     match column.nodeName():
         case "AttributeReference":
-            return None if column.name() == SOURCE_WATERMARK else (str(column.name()),)
+            name = names[_id(column)]
+            return None if name == SOURCE_WATERMARK else (name,)
         case "Alias":
-            return _path(column.child())
+            return _path(column.child(), names)
         case "GetStructField":
-            path = _path(column.child())
+            path = _path(column.child(), names)
             return None if path is None else (*path, str(column.childSchema().apply(column.ordinal()).name()))
         case "Cast":
             is_allowed = str(column.dataType().sql()) in _CASTS.get(str(column.child().dataType().sql()), ())
-            return _path(column.child()) if is_allowed else None
+            return _path(column.child(), names) if is_allowed else None
     return None
 
 
