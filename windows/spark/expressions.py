@@ -190,10 +190,12 @@ class _TakenOut:
         if len(_list(node.arguments())) != 1:
             raise OptionError(f"the aggregate {text!r} must have one argument")
         kept = _KEPT[name]
+        is_text = kept in {"sum", "avg"} and self._is_text(node)  # Spark adds up texts as doubles
         if kept != "avg":
-            return self._aggregate(node, kept, self._argument(node, name))
+            return self._aggregate(node, kept, self._argument(node, name, as_double=is_text))
         mean = self._rows.groupBy().agg(f.expr(as_written(node))).schema[0].dataType
-        value, count = (self._argument(node, part, mean) for part in ("avg", "count"))
+        value = self._argument(node, "avg", as_double=isinstance(mean, DoubleType))
+        count = self._argument(node, "count", as_double=is_text)
         total = self._aggregate(node, "sum", value)
         return f"CAST({total} / {self._aggregate(node, 'count', count)} AS {mean.simpleString()})"
 
@@ -205,17 +207,17 @@ class _TakenOut:
         self.texts[column] = as_written(node)  # sql() would write a filter as an argument
         return column
 
-    def _argument(self, node: Any, name: str, mean: DataType | None = None) -> str:
-        """Return the column of what an aggregate takes of each row.
+    def _is_text(self, node: Any) -> bool:
+        (argument,) = _list(node.arguments())
+        return isinstance(self._rows.select(self.column_of(argument)).schema[0].dataType, StringType)
 
-        mean: the type of the average of which the aggregate is a part.
-        """
+    def _argument(self, node: Any, name: str, *, as_double: bool = False) -> str:
+        """Return the column of what an aggregate takes of each row."""
         (argument,) = _list(node.arguments())
         is_literal = argument.nodeName() == "Literal" and argument.value() is not None
         counts_rows = name == "count_if" or (name == "count" and (argument.nodeName() == _STAR or is_literal))
         conditions = [argument] if name == "count_if" else []
         conditions += [node.filter().get()] if node.filter().isDefined() else []
-        as_double = name == "avg" and isinstance(mean, DoubleType)
         wanted = (
             name in {"count", "count_if"},
             as_double,

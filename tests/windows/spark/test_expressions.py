@@ -102,6 +102,20 @@ def test_columns_that_differ_in_case_are_kept_apart_where_spark_does(spark):
     assert description == {"function": "aggregate sum(a), sum(A)"}
 
 
+def test_texts_are_added_up_as_the_numbers_that_spark_reads_in_them(spark):
+    spark.conf.set("spark.sql.ansi.enabled", "false")  # else Spark refuses a text without a number
+    try:
+        rows = spark.sql("SELECT * FROM VALUES ('1.5'), ('x'), (' 2.5 ') AS of(t)")
+        parts = parts_of(rows, {"total": "sum(t)", "mean": "avg(t)"})
+        arguments = rows.select(*(argument.of_row().alias(name) for name, argument in parts.arguments.items()))
+        whole = arguments.groupBy().agg(*(f.expr(text).alias(name) for name, text in parts.aggregates.items()))
+        (row,) = whole.select(*parts.results.values()).collect()
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+    assert (*row,) == (4.0, 2.0)
+    assert [kind.simpleString() for kind in parts.kinds.values()] == ["double", "tinyint"]
+
+
 def test_every_aggregate_takes_a_filter(spark):
     parts = parts_of(
         spark.range(3).toDF("id"), {"n": "sum(id + 1) FILTER (WHERE id > 1) / max(id) FILTER (WHERE id < 2)"}
