@@ -241,6 +241,7 @@ class WindowedStream:
         expressions: as ``aggregate`` takes them.  With them the text also says what tasks of the source do.
         """
         why = self._why_operator
+        self._check_expressions(expressions)
         if why is not None:
             way = f"the operator of tidegate.windows, because {why}"
         elif expressions:
@@ -271,14 +272,18 @@ class WindowedStream:
 
     def _of_expressions(self, expressions: Mapping[str, str]) -> DataFrame:
         self._check_gives_outputs(None)
-        for name, text in expressions.items():
+        for name in expressions:
             others = [other for other in expressions if other != name]
             check_result(self._rows, name, [*self._keys, *operating.COLUMNS, *self._stream().row_columns, *others])
-            check_expression(self._rows, self._keys, name, text)
+        self._check_expressions(expressions)
         if self._why_operator is None:
             time = str(self._event_time)
             return native.aggregated(self._rows, self._keys, time, self._assigned, expressions)  # type: ignore[arg-type]
         return operating.with_expressions(self._stream(), self._operator, expressions)
+
+    def _check_expressions(self, expressions: Mapping[str, str]) -> None:
+        for name, text in expressions.items():
+            check_expression(self._rows, self._keys, name, text)
 
     def _check_gives_outputs(self, process: ProcessWindowFunction | None) -> None:
         if self._outputs and process is None:

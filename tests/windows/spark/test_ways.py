@@ -7,6 +7,7 @@ from pyspark.sql import functions as f
 
 import tidegate
 from tests.sources.memory import MemorySource
+from tidegate.errors import OptionError
 from tidegate.windows import (
     ContinuousEventTimeTrigger,
     CountTrigger,
@@ -119,6 +120,7 @@ IN_SOURCE = {
         lambda w, r: w.explain(n="count_if(position > 3)"),
         lambda w, r: w.explain(n="sum(CAST(position AS DECIMAL(8, 2)))"),
         lambda w, r: w.explain(n="stddev(position)"),
+        lambda w, r: w.explain(n="sum(split)"),  # Spark reads numbers in texts as Arrow does not
         lambda w, r: of_steps(r.where("position > 3").selectExpr("split AS k", "timestamp", "position AS p")),
         lambda w, r: of_steps(r.selectExpr("upper(split) AS k", "timestamp", "position AS p")),
         lambda w, r: of_steps(
@@ -136,6 +138,15 @@ def of_steps(rows):
 def test_explain_tells_what_tasks_of_the_source_do_with_rows(rows, windows, way):
     told = [explained(windows, rows).partition(";")[2] for explained in IN_SOURCE[way]]
     assert [way in text for text in told] == [True] * len(told)
+
+
+def test_explain_refuses_an_expression_that_spark_would_refuse(windows):
+    with pytest.raises(OptionError, match="Spark cannot take n='sum"):
+        windows.explain(n="sum(positoin)")
+
+
+def test_a_column_is_that_of_the_source_in_upper_and_lower_case(rows):
+    assert relations.source_paths(rows.selectExpr("POSITION AS p", "Split")) == [("position",), ("split",)]
 
 
 def test_fields_of_typed_values_are_columns_of_the_source(spark):
