@@ -118,7 +118,7 @@ If a restart has more buckets, all others that get rows may be new, and would no
 """
 
 BUCKET, TASK, NUMBER, ROWS = "__bucket", "__task", "__number", "__rows"
-PACKED = (  # DDL is for Java, which tasks have not
+PACKED = (  # not in DDL: Java parses that, which tasks lack
     StructType()
     .add(BUCKET, IntegerType())
     .add(TASK, IntegerType())

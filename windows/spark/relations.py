@@ -129,7 +129,7 @@ def with_watermark(
     Raises OptionError if a source is not of tidegate, or has a column of that name.
     """
     plan = analyzed_plan(rows)
-    sources = [node for node in _nodes(plan) if node.isStreaming() and not _list(node.children())]
+    sources = [node for node in _leaves(plan) if node.isStreaming()]
     others = sorted({_name(source) for source in sources if not _is_of_tidegate(source)})
     if others or not sources:
         raise OptionError(
@@ -151,7 +151,10 @@ def source_paths(rows: DataFrame) -> list[tuple[str, ...]] | None:
 
     None: a step does more than to rename columns and to cast them as ``_CASTS`` allows.
     """
-    plan = java_session(rows.sparkSession).sessionState().optimizer().execute(analyzed_plan(rows))
+    analyzed = analyzed_plan(rows)
+    if len(_leaves(analyzed)) > 1:  # of which the optimizer drops one that it knows to be empty
+        return None
+    plan = java_session(rows.sparkSession).sessionState().optimizer().execute(analyzed)
     columns = _list(plan.output())
     if _kind(plan) == _PROJECT:
         columns, plan = _list(plan.projectList()), plan.child()
@@ -186,7 +189,7 @@ def of_stage(
 
     rows: a stream with ``source_paths``.  For the others see ``with_watermark``.
     """
-    (relation,) = (node for node in _nodes(analyzed_plan(rows)) if not _list(node.children()))
+    (relation,) = _leaves(analyzed_plan(rows))
     asked = AddOn(WINDOWS, json.loads(relation.schema().json()), ahead_ms, description, stage)
     return _loaded(rows.sparkSession, relation, asked, made.fields)
 
@@ -283,6 +286,10 @@ def _list(seq: Any) -> list[Any]:
 
 def _nodes(plan: Any) -> list[Any]:
     return [plan, *(node for child in _list(plan.children()) for node in _nodes(child))]
+
+
+def _leaves(plan: Any) -> list[Any]:
+    return [node for node in _nodes(plan) if not _list(node.children())]
 
 
 def _id(column: Any) -> str:

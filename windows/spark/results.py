@@ -115,7 +115,7 @@ def observed(rows: DataFrame, dropped: Column, call: Column | None = None) -> Da
 def count_records(rows: DataFrame, records: Column) -> DataFrame:
     """Return the rows that tasks of a source made; the progress of their query has of how many records.
 
-    records: how many records a row stands for; a row of packed rows may tell that of all.
+    records: how many records a row stands for; one of several packed rows may stand for all of them.
     """
     sums = (f.coalesce(f.sum(records - 1), f.lit(0)).alias(MORE_RECORDS),)
     return rows.observe(f"windows-{next(_numbers)}", *sums)
