@@ -71,7 +71,8 @@ class TablePiece:
     def copy(self) -> WrittenFile:
         """Write the file.  A repeated call writes the same file again.
 
-        Raises DataLossError if Kafka has deleted records of it, and the errors of the reader and of the place.
+        Raises DataLossError if Kafka has deleted records of it, ConnectorError if a record does not fit the table, such
+        as a value that is no text, and the errors of the reader and of the place.
         """
         (wanted,) = self.task.ranges
         offsets: list[int] = []
@@ -79,7 +80,13 @@ class TablePiece:
         def batches() -> Iterable[pa.RecordBatch]:
             for batch in self.source.reader(None).read(self.task):
                 offsets.extend((batch["offset"][0].as_py(), batch["offset"][-1].as_py()))
-                yield batch.select(self.schema.names).cast(self.schema)
+                try:
+                    fitting = batch.select(self.schema.names).cast(self.schema)
+                except pa.ArrowInvalid as problem:
+                    raise ConnectorError(
+                        f"{wanted.split_id} has records that the table cannot hold: {problem}"
+                    ) from None
+                yield fitting
 
         with TemporaryFile() as file:
             records, min_ms, max_ms = write_records(file, self.schema, batches())
@@ -109,8 +116,8 @@ class TargetTable(ABC):
         """Make the table if there is none, and return its schema, and the columns by which it is partitioned."""
 
     @abstractmethod
-    def committed(self, partition: Partition) -> int:
-        """Return up to which offset commits have archived a partition; 0: none has."""
+    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Return up to which offset commits have archived each partition; 0: none has."""
 
     @abstractmethod
     def commit(self, files: Collection[WrittenFile]) -> None:
@@ -134,7 +141,7 @@ class TargetTable(ABC):
     def directories(self, partitions: Collection[Partition]) -> dict[Partition, Directory]:
         """Return for each partition what a run goes on behind: rows that were deleted before do not come back."""
         self.columns()
-        self.before = {p: self.committed(p) for p in partitions}
+        self.before = self.committed(partitions)
         listed = self.archive.list_files(partitions, None, "--out").directories
         ends = {p: max(listed[p].end, self.before[p]) for p in partitions}
         whole = {p: [ArchivedObject("", 0, 0, end, -1, -1, "")] if end else [] for p, end in ends.items()}
@@ -200,9 +207,12 @@ class DeltaTarget(TargetTable):
         return pa.schema(table.schema().to_arrow()), table.metadata().partition_columns
 
     @override
-    def committed(self, partition: Partition) -> int:
-        split = TopicPartition(*partition).split_id
-        return int(self._table().transaction_version(f"{_NAMED} {split}") or 0)
+    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        return self._committed(self._table(), partitions)
+
+    @staticmethod
+    def _committed(table: Any, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        return {p: table.transaction_version(f"{_NAMED} {TopicPartition(*p).split_id}") or 0 for p in partitions}
 
     @override
     def commit(self, files: Collection[WrittenFile]) -> None:
@@ -211,7 +221,7 @@ class DeltaTarget(TargetTable):
         from deltalake.transaction import AddAction
 
         table = self._table()
-        _check_unchanged(self.location, self.before, {p: self.committed(p) for p in self.before})
+        _check_unchanged(self.location, self.before, self._committed(table, self.before))
         transactions = [Transaction(f"{_NAMED} {split}", end) for split, end in _ends(files).items()]
         now_ms = int(datetime.now(timezone.utc).timestamp() * 1000)
         actions = [AddAction(f.path, f.bytes, {}, now_ms, True, _statistics(f)) for f in files if f.records]  # noqa: FBT003
@@ -263,8 +273,9 @@ class IcebergTarget(TargetTable):
         return table.schema().as_arrow(), [field.name for field in table.spec().fields]
 
     @override
-    def committed(self, partition: Partition) -> int:
-        return self._committed(self._iceberg.table(), partition)
+    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        table = self._iceberg.table()
+        return {partition: self._committed(table, partition) for partition in partitions}
 
     @staticmethod
     def _committed(table: Any, partition: Partition) -> int:

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -13,8 +14,10 @@ from tidegate.alignment.splits import SplitRange
 from tidegate.errors import ConnectorError, OptionError, TidegateError
 from tidegate.jobs.archive import pieces as pieces_module
 from tidegate.jobs.archive.pieces import plan_archive
-from tidegate.jobs.archive.tables import WrittenFile, accepted, target_table
+from tidegate.jobs.archive.tables import TablePiece, WrittenFile, accepted, target_table
 from tidegate.readers.archive.parquet import write_records
+from tidegate.readers.contract import ReadTask
+from tidegate.readers.places.place import Place
 
 NOON = 1_700_049_600_000
 
@@ -136,3 +139,13 @@ def test_a_table_without_its_library_asks_for_the_extra(monkeypatch, out):
     extra = out.partition(":")[0]
     with pytest.raises(TidegateError, match=rf"tidegate\[{extra}\]"):
         target_table(out).columns()
+
+
+def test_a_record_that_does_not_fit_the_table_fails_its_piece_alone(tmp_path):
+    batch = pa.RecordBatch.from_pylist([record(0, 0, value=b"\xff")], SCHEMA)
+    source = SimpleNamespace(reader=lambda _: SimpleNamespace(read=lambda _: [batch]))
+    schema = SCHEMA.set(SCHEMA.get_field_index("value"), pa.field("value", pa.string()))
+    piece = TablePiece(source, Place(str(tmp_path)), ReadTask((SplitRange("t-0", 0, 1),)), "new.parquet", schema)
+    with pytest.raises(ConnectorError, match=r"^t-0 has records that the table cannot hold: .*UTF"):
+        piece.copy()
+    assert list(tmp_path.iterdir()) == []
