@@ -122,7 +122,7 @@ IN_SOURCE = {
         lambda w, r: w.explain(n="stddev(position)"),
         lambda w, r: w.explain(n="sum(split)"),  # Spark reads numbers in texts as Arrow does not
         lambda w, r: of_steps(r.where("position > 3").selectExpr("split AS k", "timestamp", "position AS p")),
-        lambda w, r: of_steps(r.union(r.where("false")).selectExpr("split AS k", "timestamp", "position AS p")),
+        lambda w, r: of_steps(r.union(r.limit(0)).selectExpr("split AS k", "timestamp", "position AS p")),
         lambda w, r: of_steps(r.selectExpr("upper(split) AS k", "timestamp", "position AS p")),
         lambda w, r: of_steps(
             r.selectExpr("split AS k", "timestamp + INTERVAL 1 SECOND AS timestamp", "position AS p")
