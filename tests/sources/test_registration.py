@@ -14,7 +14,7 @@ from tidegate.conformance import Row
 from tidegate.sources import session as registration
 from tidegate.sources.options import option_names
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "custom_connector"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "custom_connector"
 PIP_INSTALL = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
 
 

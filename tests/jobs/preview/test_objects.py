@@ -53,6 +53,7 @@ def test_the_command_predicts_what_sparks_file_source_loses(spark, written, look
         spark,
         files.withColumnRenamed("at", "timestamp"),
         name="files",
+        how="Spark's own file source",
         delay="10 minutes",
         rows_in=len(TWO_WRITERS) * ROWS,
         work=tmp_path / "checkpoint",

@@ -240,6 +240,7 @@ def test_a_marker_that_no_stored_offset_holds_comes_again_after_a_kill(queue_que
 
 
 def test_closing_while_objects_are_asked_for_ends_soon_and_leaves_no_thread(queue_query, store, queue):
+    before = {*threading.enumerate()}
     one = queue_query()
     one.look()
     names = [f"{number:03}" for number in range(100)]
@@ -257,7 +258,7 @@ def test_closing_while_objects_are_asked_for_ends_soon_and_leaves_no_thread(queu
     one.stop()
     assert answered == []
     go_on.set()
-    await_that(lambda: not [t for t in threading.enumerate() if t.name.startswith(("tidegate-", "ThreadPool"))])
+    await_that(lambda: not {*threading.enumerate()} - before)
 
 
 class MemoryQueue:
