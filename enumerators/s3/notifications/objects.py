@@ -58,7 +58,7 @@ class ObjectNotifications:
         self.held = HeldMessages(queue)
         self._state: QueueState | None = None
         self._stopped = threading.Event()
-        self._malformed_messages = 0
+        self._malformed: set[str] = set()
         self._left: dict[str, str] = {}  # the ids of those that this round received first, and why
 
     def begin_round(self, now_ms: int) -> bool:
@@ -103,7 +103,7 @@ class ObjectNotifications:
     def metrics(self) -> dict[str, int]:
         """Return the number of waiting messages, and the number of malformed messages in this run."""
         left = {} if self._state is None else {"approximateQueueSize": self._state.messages}
-        return {**left, "numMalformedMessages": self._malformed_messages}
+        return {**left, "numMalformedMessages": len(self._malformed)}
 
     def stop(self) -> None:
         """End work in other threads soon, and delete messages of stored objects; may be called twice."""
@@ -126,7 +126,7 @@ class ObjectNotifications:
             for some in pool.map(lambda _: self._receive_all(), range(_RECEIVING)):
                 keys += some
         if self._left:
-            self._malformed_messages += len(self._left)
+            self._malformed.update(self._left)
             _LOG.warning(
                 "left in the queue, for its redrive policy to put aside: %s, such as %s, which %s",
                 counted(len(self._left), "message"),
@@ -156,7 +156,7 @@ class ObjectNotifications:
         try:
             created = created_objects(message.body)
         except ValueError as problem:
-            if message.received == 1:
+            if message.id not in self._malformed:  # not by its receptions: SQS may deliver it twice
                 self._left[message.id] = str(problem)
             return None
         return [
