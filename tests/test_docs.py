@@ -20,7 +20,8 @@ def test_the_lists_of_options_and_of_progress_are_what_the_code_says():
         assert placed(made, subject) in page.read_text(), "scripts/options-table"
     assert {*KafkaSource.valid_options()} >= OF_SPARK
     assert {f"kafka.{name}" for name in OURS} <= documented("reference/kafka-properties.md")
-    assert {*S3Source.valid_options()} <= documented("options.md") | documented("reference/options-s3.md")
+    shared = documented("reference/options-kafka.md")
+    assert {*S3Source.valid_options()} <= shared | documented("reference/options-s3.md")
 
 
 def anchors(page):

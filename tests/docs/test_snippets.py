@@ -41,12 +41,16 @@ def test_archive(spark):
     assert names["df"].isStreaming
 
 
-def test_options():
+def test_read_kafka(spark, monkeypatch):
     decode = create_autospec(tidegate.from_avro)  # a registry is asked at once; tests/sources has one
-    names = {"tidegate": SimpleNamespace(from_avro=decode), "df": Mock()}
-    for block in python("docs/options.md"):
-        if "/lake/bad-records" not in block.text:  # tests/sources/kafka/test_event_time.py has such a folder
-            block.run(names)
+    monkeypatch.setattr(tidegate, "from_avro", decode)
+    names = {"spark": spark, "df": Mock()}
+    by_option, by_argument, bad_records, from_avro = python("docs/read-kafka.md")
+    for block in (by_option, by_argument):
+        block.run(names)
+        assert names["orders"].isStreaming
+    assert "/lake/bad-records" in bad_records.text  # tests/sources/kafka/test_event_time.py has such a folder
+    from_avro.run(names)
     assert decode.call_args.args[:2] == ("value", "orders-value")
 
 

@@ -229,7 +229,8 @@ def _unit_of(annotation):
 def lists():
     """Return each list as (page, text, subject); None: the page has no other list."""
     for subject, made in kafka_tables().items():
-        yield DOCS / ("reference/kafka-properties.md" if subject == "properties" else "options.md"), made, subject
+        page = "kafka-properties" if subject == "properties" else "options-kafka"
+        yield DOCS / f"reference/{page}.md", made, subject
     yield DOCS / "reference/options-s3.md", s3_table(), None
     yield DOCS / "reference/progress.md", progress_table(), "progress"
 

@@ -73,7 +73,7 @@ def test_event_times_and_columns_come_from_values_with_registered_schemas(spark,
         click for click in clicks if click[0] != "page 3"
     )
 
-    (block,) = (block for block in blocks("docs/options.md") if "from_avro" in block.text)
+    (block,) = (block for block in blocks("docs/read-kafka.md") if "from_avro" in block.text)
     names = {"tidegate": tidegate, "df": source.read(spark).where("offset < 21")}
     block.with_own({"https://registry:8081": registry.url}).run(names)
     assert sorted((row.page, milliseconds(row["at"])) for row in names["orders"].collect()) == sorted(clicks)

@@ -43,7 +43,7 @@ class Row(NamedTuple):
 
 
 def oracle(policy: EventTimePolicy, own_ms: int | None, stand_in_ms: int | None) -> Row:
-    """Decide about a row as docs/options.md describes the options."""
+    """Decide about a row as docs/reference/options-kafka.md describes the options."""
 
     def is_bad(time_ms: int | None) -> bool:
         return time_ms is None or (policy.earliest_ms == 0 and time_ms < 0) or time_ms * 1000 >= 2**63

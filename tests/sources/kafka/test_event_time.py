@@ -198,7 +198,7 @@ def test_a_stream_goes_on_without_its_bad_records_and_its_restart_counts_on(spar
     assert in_batch.read(spark).count() == 4
     assert set_aside(tmp_path / "batch") == set_aside(folder)
 
-    (block,) = (block for block in blocks("docs/options.md") if "/lake/bad-records" in block.text)
+    (block,) = (block for block in blocks("docs/read-kafka.md") if "/lake/bad-records" in block.text)
     block.with_own({"/lake/bad-records": str(folder)}).run({"spark": spark})
     assert capsys.readouterr().out.count("the record has no") == 8
 
