@@ -128,7 +128,7 @@ Cuts: TypeAlias = Mapping[SplitId, Cut]
 class Cutter:
     """Cuts the spans of one plan at event times.
 
-    Each plan creates a new cutter.  One cut helps to find the next, but a plan starts from the spans alone.  So a
+    Each plan creates a new cutter.  One cut helps to find the next, but a plan starts from the spans alone, so a
     restarted query asks the same questions and makes the same cuts.
     """
 

@@ -179,7 +179,7 @@ def new_generator(supplier: GeneratorSupplier) -> WatermarkGenerator:
         generator = supplier()
     if not isinstance(generator, WatermarkGenerator):
         raise ContractError(
-            f"the supplier of watermark generators returned {type(generator).__name__}, which is no WatermarkGenerator"
+            f"the supplier of watermark generators returned {type(generator).__name__} instead of a WatermarkGenerator"
         )
     return generator
 
@@ -235,7 +235,7 @@ class GeneratorRun(WatermarkOutput):
         try:
             text = json.dumps(dict(state), allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise ContractError(f"{self._name} failed in snapshot(): it is no JSON: {error}") from error
+            raise ContractError(f"{self._name} failed in snapshot(): it is not JSON: {error}") from error
         if len(text) > _MOST_STATE:
             raise ContractError(
                 f"{self._name} failed in snapshot(): it has {len(text)} characters; at most {_MOST_STATE} are allowed, "

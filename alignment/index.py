@@ -81,7 +81,7 @@ class KnownHeads:
         stretches[first:last] = [_Stretch(position, end, time_ms, due_ms)]
 
     def first_without(self, split: SplitId, end: int) -> int:
-        """Return the begin of the stretch without a record that reaches to an end; the end if there is none."""
+        """Return where the stretch without a record that reaches to an end begins, or the end itself."""
         stretches = self._splits.get(split)
         if stretches is None or end > stretches[-1][1]:
             return end
@@ -140,7 +140,7 @@ class Peeking(ABC):
 
     @abstractmethod
     def peek(self, positions: Positions, horizon: Horizon) -> Mapping[SplitId, Head | None]:
-        """Return the first record of each split at or after a position; None: there is none up to the end.
+        """Return the first record of each split at or after a position, or None up to the end.
 
         horizon: the one clock of the plan; ``usable_time_ms`` takes it.
 
@@ -181,7 +181,7 @@ class SupportsTimeIndex(Protocol):
     """Knows the positions of event times without reading."""
 
     def lookup(self, event_time_ms: int, positions: Positions) -> Mapping[SplitId, Head | None]:
-        """Return the first record of each split at or after an event time; None: there is none now.
+        """Return the first record of each split at or after an event time, or None for now.
 
         Called by the planner a few times per batch.  The answer is a candidate, whatever it is: an index of all records
         may answer with one before the position, with something that is not a record, with a later record than the

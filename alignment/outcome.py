@@ -42,7 +42,7 @@ def advanced(before_ms: int | None, now_ms: int | None) -> int | None:
 def multiplexed(before_ms: int | None, active: Collection[int | None], others: Collection[int | None]) -> int | None:
     """Return the watermark of a source from generators of its splits (Flink: WatermarkOutputMultiplexer).
 
-    None: there is none yet.
+    None: no such time is known yet.
 
     before_ms: the last one.  It never goes back, whatever a split that wakes or begins says.
     active: the watermarks of the splits that hold it back: it is their minimum.  None: a split has none yet.

@@ -150,7 +150,7 @@ class Writer(ABC):
         raise self._cannot("leave_hole", Ability.HOLES)
 
     def append_bad_record(self) -> None:
-        """Add a record at the end of the split that is no row with the options ``Harness.bad_records``."""
+        """Add a record at the end of the split that is set aside with the options ``Harness.bad_records``."""
         raise ContractError(f"{type(self).__name__} has no append_bad_record(), but the harness names bad_records")
 
     def trim(self, count: int) -> None:

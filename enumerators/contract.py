@@ -51,7 +51,7 @@ class Completeness:
 class OwnHooks:
     """What planning asks for the sake of one of tidegate's own connectors.
 
-    This is no part of the contract: other connectors keep these answers.
+    The contract does not ask for this: other connectors keep these answers.
     """
 
     def available_extents(
@@ -245,7 +245,7 @@ class ReaderPeek:
     def peek(self, positions: Positions, horizon: Horizon) -> Mapping[SplitId, Head | None]:
         """Return the first record of each split at or after a position, up to its extent.
 
-        None: there is none, or the split has just vanished.
+        None: it has none, or has just vanished.
         """
         extents = self._extents_of(positions.keys())
         return {

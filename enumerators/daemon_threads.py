@@ -58,7 +58,7 @@ class DaemonThreads(Executor):
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(call())
-                except BaseException as problem:  # noqa: BLE001 - whoever asks for the result raises it
+                except BaseException as problem:  # noqa: BLE001 - asking for the result raises it
                     future.set_exception(problem)
             del taken, future, call
 

@@ -1,4 +1,4 @@
-"""Names a process so that another process on the machine can tell whether it has ended.
+"""Names a process so that another process on the machine can see whether it has ended.
 
 A process id alone is not enough: it means nothing on another machine, after a reboot, or in another container.  The
 system also reuses it some time after the process has ended.

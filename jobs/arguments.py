@@ -60,7 +60,7 @@ def span_text(option: str, text: str | None) -> str | None:
 
 
 def parse_options(option: str, texts: Iterable[str] | None, example: str = OPTION_EXAMPLE) -> dict[str, str]:
-    """Read ``name=value`` pairs; None: there are none.  Raises OptionError, which never shows a value."""
+    """Read ``name=value`` pairs, or None.  Raises OptionError, which never shows a value."""
     options = {}
     for text in texts or ():
         name, equals, value = text.partition("=")

@@ -326,7 +326,7 @@ def account_of(tally: RunTally, output: Output, rows: int) -> Account | None:
     if batches is None:
         return None
     written = output.rows(batches[0])
-    if written == rows or tally.forgotten:  # whose rows are in the files, too
+    if written == rows or tally.forgotten:  # whose rows are also in the files
         return tally.account()
     return tally.account([f"{count(rows)} rows were read, and {count(written)} written"])
 

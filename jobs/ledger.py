@@ -237,7 +237,7 @@ def wanted_objects(source: S3Source, wanted: Wanted) -> list[Listed]:
 
 
 def why_of(ledger: QueryLedger, wanted: Wanted) -> list[Json]:
-    """Return the findings about the wanted objects, in the order of their keys; with a source, ask the bucket, too.
+    """Return the findings about the wanted objects, in the order of their keys; with a source, also ask the bucket.
 
     Each object has at least one.  A finding has its ``state``.  If it is about a chunk, it has that chunk, its place,
     and the batch that read it, or reads it now.  If the object was left out, it has the ``reason``.

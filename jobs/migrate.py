@@ -42,7 +42,7 @@ class KafkaQuery:
     last: the last written batch, if there is one.
     uncommitted: the batch that is planned but not written, and that Spark repeats.
 
-    Raises OptionError if the folder is no such checkpoint, and ConnectorError if it cannot be read.
+    Raises OptionError if the folder is not such a checkpoint, and ConnectorError if it cannot be read.
     """
 
     def __init__(self, folder: Folder, *, goes_back: bool = False) -> None:
@@ -67,7 +67,7 @@ class KafkaQuery:
             )
         if not self.sources:
             raise OptionError(
-                f"CHECKPOINT is {folder.address}, which is no checkpoint with {self._kind}"
+                f"CHECKPOINT is {folder.address}, which is not a checkpoint with {self._kind}"
                 f"{'' if goes_back else '; --back is for one with tidegate_kafka'}"
             )
 
@@ -240,7 +240,7 @@ def run_migrate(checkpoint: str, *, to: str | None, goes_back: bool, as_json: bo
     to: the new checkpoint, in the same form, instead of printing the starting offsets.
     goes_back: from tidegate to Spark's built-in source.
 
-    Raises OptionError, one sentence, if ``checkpoint`` is no such checkpoint, or if ``to`` is not empty.
+    Raises OptionError, one sentence, if ``checkpoint`` is not such a checkpoint, or if ``to`` is not empty.
     """
     query = KafkaQuery(open_checkpoint(checkpoint, "CHECKPOINT"), goes_back=goes_back)
     standings = query.standings()

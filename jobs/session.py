@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",  # windows and displayed times are the same on every machine
-    "spark.sql.streaming.numRecentProgressUpdates": "1000",  # whoever follows a query may wait for a full terminal
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",  # a follower of a query may wait for a full terminal
 }
 
 _RAISED = re.compile(r"tidegate\.errors\.(?P<kind>[A-Za-z]+): (?P<sentence>[^\n]+)")

@@ -96,7 +96,7 @@ class LoggedOffsets:
 
     @property
     def watermark_ms(self) -> int:
-        """Spark's watermark, behind which the batch drops rows; 0: there is none yet."""
+        """Spark's watermark, behind which the batch drops rows, or 0 before the first."""
         return int(self.notes["batchWatermarkMs"])
 
     @property

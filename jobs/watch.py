@@ -91,7 +91,7 @@ def group_sources(location: Folder) -> list[LiveSource]:
         for file, info in sorted(folder.files().items()):
             stored = folder.read(file)
             note = None if stored is None else parsed(stored.data)
-            with suppress(KeyError, TypeError, ValueError):  # it is no note, or has no plan yet
+            with suppress(KeyError, TypeError, ValueError):  # not a note, or one without a plan yet
                 progress = SourceProgress.from_json((note or {})["progress"])
                 reads, name = str((note or {})["member"]["reads"]), f"group {unquote(group)}"
                 heard_at = utc_time(int(info.written_s * 1000))
@@ -218,7 +218,7 @@ def _now(find: Callable[[], Sequence[LiveSource]]) -> RenderableType:
 
 
 def _text(written: str, style: str = "") -> Text:
-    """Return a text for the terminal, which whoever names a query or an object cannot command."""
+    """Return a text for the terminal, which the name of a query or an object cannot command."""
     return Text(printable(written), style=style)
 
 

@@ -19,7 +19,7 @@ class TimedBatch(NamedTuple):
     number: the index of the range in its task.
     rows: the rows, in the source's schema.
     event_times: the event time of each row, in ms since the epoch; null for a row without a usable one.
-    set_aside: marks the rows that are no rows of the query, so only watermark generators see them.
+    set_aside: marks the rows that the query does not get; only watermark generators see them.
     """
 
     number: int
@@ -76,7 +76,7 @@ class SplitReader(ABC):
 
 @runtime_checkable
 class SupportsBadRecords(Protocol):
-    """Sets bad records aside: they are written to a place of their own, and are no rows of the query.
+    """Sets bad records aside: they are written to a place of their own, and the query does not get them.
 
     ``Source.sets_bad_records_aside`` declares whether the source does so.
     """

@@ -28,7 +28,7 @@ OLDEST_JAVA = 17  # Spark 4 and Kafka 4 need the same version
 def find_java() -> str:
     """Return the path of the ``java`` that Spark would start: that of ``JAVA_HOME``, or else that of the ``PATH``.
 
-    Raises ServerError if there is none, or if it is older than Java 17.
+    Raises ServerError without one, or if it is older than Java 17.
     """
     home = os.environ.get("JAVA_HOME")
     executable = shutil.which("java", path=Path(home, "bin")) if home else shutil.which("java")
@@ -130,7 +130,7 @@ def _folder(coordinate: str, override: str, jar: str, name: str, *, transitive: 
 def _download(coordinate: str, folder: Path, override: str, *, transitive: bool, kind: str) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     # The sandbox is beside the folder, since a rename is atomic only within one file system.  Ivy's cache is in the
-    # sandbox, too, since two Ivys with the same cache may read each other's unfinished files.
+    # sandbox as well, since two Ivys with the same cache may read each other's unfinished files.
     with Sandbox(folder.parent, prefix=".resolving-") as sandbox:
         staged = sandbox.folder / "jars"
         command = [*java_command(sandbox.folder), "-jar", str(spark_jars("ivy-*.jar")[0])]

@@ -210,7 +210,7 @@ class KafkaServer(Server):
     def servers_of(self, listener: str) -> str:
         """Return the addresses of a listener that ``security`` adds: SSL, MTLS, SASL_PLAINTEXT or SASL_SSL.
 
-        Raises KeyError if there is no such listener.
+        Raises KeyError for another name.
         """
         return ",".join(f"{HOST}:{ports[listener]}" for ports in self._secured.values())
 
@@ -277,7 +277,7 @@ class KafkaServer(Server):
                 credential = UserScramCredentialUpsertion(name, kind, password, iterations=iterations)
                 if (problem := admin.alter_user_scram_credentials([credential])[name]) is not None:
                     raise ServerError(f"Kafka does not take the user {name!r}: {problem}")
-            # A user whom nobody knows is described, too, and each mechanism becomes known by itself.
+            # A user whom nobody knows is also described, and each mechanism becomes known by itself.
             self._await(
                 lambda: len(admin.describe_user_scram_credentials([name])[name]["credential_infos"]) == len(mechanisms),
                 min(self.pids),

@@ -58,7 +58,7 @@ class S3Server(Server):
     - If the disk ignores case or Unicode normalisation in names, as on a Mac, such keys are the same; on Linux they
       are not.
     - A PUT has at most 128 MiB; more needs a multipart upload.  A GET of several ranges gives the whole object.
-    - There are no versions, tags, notifications, policies or encryption.
+    - It has no versions, tags, notifications, policies or encryption.
 
     The jars come from Maven Central on first use, or from the folder that ``S3PROXY_LIBS`` names.  No process, port or
     temporary folder is left behind, however the calling process ends.

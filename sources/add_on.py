@@ -45,7 +45,7 @@ class RowStage(Protocol):
         """Yield the rows for a task.  Called once for each attempt of the task, on an executor.
 
         batches: the rows of the task in the columns of the source, after decoding and filters.
-        watermark_ms: the watermark that all of them have in the column ``tasks.ADD_ON_WATERMARK``; None: there is none.
+        watermark_ms: the watermark that all of them have in the column ``tasks.ADD_ON_WATERMARK``, or None.
         """
 
 
@@ -65,7 +65,7 @@ class StageCall(NamedTuple):
 class AddOn:
     """The stream of a source that an add-on reads, with the watermark in the column ``tasks.ADD_ON_WATERMARK``.
 
-    Rows that hold only the watermark come, too, whenever it moves.
+    Rows that hold only the watermark also come, whenever it moves.
 
     name: the add-on's in sentences and offsets, in the plural, such as ``windows``.
     columns: the columns of the source, as Spark's JSON; the schema of the stream may have only some of them.

@@ -412,7 +412,7 @@ def _notes(source: SourceContract, application_id: str, group: str, lease_s: flo
     others = [other for other in others if any_reads_on(application_notes(other).within("groups", group))]
     if others:
         _LOG.warning(
-            "the application %s has an alignmentGroup %r, too, and does not keep together with this one; "
+            "the application %s also has an alignmentGroup %r, and does not keep together with this one; "
             "set the same alignmentLocation in both, or another name",
             others[0],
             group,

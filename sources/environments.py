@@ -76,7 +76,7 @@ def require_planner(python: str) -> None:
 
     Raises InstallationError if it is missing, or has no tidegate, or another version.
     """
-    begin = f"Spark runs the Python of PYSPARK_PYTHON, {python!r}, on the driver, too"
+    begin = f"Spark also runs the Python of PYSPARK_PYTHON, {python!r}, on the driver"
     advice = f"set PYSPARK_PYTHON to a Python with tidegate {__version__} that the driver and all executors have there"
     try:
         answer = subprocess.run(

@@ -82,7 +82,7 @@ class CountEvictor(_OneSided):
     def of(cls, max_count: int, do_evict_after: bool = False) -> Self:  # noqa: FBT002 - as in Flink's Python API
         """Return an evictor that keeps the last ``max_count`` rows.
 
-        Raises OptionError if ``max_count`` is no whole number, or is negative.
+        Raises OptionError if ``max_count`` is not a whole number, or is negative.
         """
         return cls(whole_number("max_count", max_count, 0, f"of {cls.__name__}"), do_evict_after=do_evict_after)
 
@@ -114,7 +114,7 @@ class DeltaEvictor(_OneSided):
         """Return an evictor that removes rows whose delta to the last row is at least the threshold.
 
         delta_function: takes a row and the last row, and returns their delta.
-        Raises OptionError if the threshold is no number and no timedelta, or the function does not take two rows.
+        Raises OptionError if the threshold is neither a number nor a timedelta, or the function does not take two rows.
         """
         check_delta(threshold, delta_function, cls.__name__)
         return cls(threshold, delta_function, do_evict_after=do_evict_after)

@@ -191,7 +191,7 @@ class KeyWindows:
         values: dict[str, Any] = {}
         context = OnMergeContext(self._clock, window, values, [pane.trigger for pane in panes])
         trigger.on_merge(window, context)
-        self._register_cleanup(window)  # the row is not added to it if the new window is no part
+        self._register_cleanup(window)  # the row is not added to it if the new window does not hold it
         for part, pane in zip(parts, panes, strict=True):
             if part != window:
                 trigger.clear(part, self._context(part, pane))
@@ -260,7 +260,7 @@ class Merge(NamedTuple):
 def merges(assigner: MergingWindowAssigner, open_windows: Collection[TimeWindow], new: TimeWindow) -> list[Merge]:
     """Return the merges that a new window causes among the open windows of its key.
 
-    Raises ContractError for a merge of other windows, of one window twice, or into an open window that is no part.
+    Raises ContractError for a merge of other windows, of one window twice, or into an open window not among them.
     """
     asked = _Asked(assigner, {*open_windows, new})
     assigner.merge_windows(sorted(asked.left), asked)

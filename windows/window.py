@@ -56,7 +56,7 @@ def duration_ms(name: str, duration: timedelta, least: int | None = None, part: 
 
     least: the least number of them, 0 or 1; None: a duration may be negative.
     part: the part to which the duration belongs, for the error, as in "of TimeEvictor".
-    Raises OptionError if the duration is no timedelta, is finer than a millisecond, or is less than ``least``.
+    Raises OptionError if the duration is not a timedelta, is finer than a millisecond, or is less than ``least``.
     """
     if not isinstance(duration, timedelta):
         raise OptionError(f"{name} is {duration!r}, but must be a datetime.timedelta, such as timedelta(minutes=5)")

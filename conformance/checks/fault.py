@@ -211,7 +211,7 @@ def a_stream_fails_with_a_sentence_and_goes_on_afterwards(lab: Lab) -> None:
 
 
 def _cut_off(lab: Lab) -> Fault:
-    """Return the fault that cuts the other side off for a while.  Raises SkippedError if there is none."""
+    """Return the fault that cuts the other side off for a while.  Raises SkippedError without one."""
     if lab.can(Ability.FAULT_DISCONNECT):
         return Fault.DISCONNECT
     lab.skip_without([Ability.FAULT_CRASH])

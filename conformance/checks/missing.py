@@ -1,4 +1,4 @@
-"""READ: rows that are deleted before they are read, and bad records, which are no rows."""
+"""READ: rows that are deleted before they are read, and bad records, which do not come as rows."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _read(
 ) -> tuple[list[str], Mapping[SplitRange, int]]:
     reader = source.reader(enumerator.snapshot())
     if not isinstance(reader, SupportsBadRecords):
-        raise lab.fail(f"the source sets bad records aside, but {type(reader).__name__} is no SupportsBadRecords")
+        raise lab.fail(f"the source sets bad records aside, but {type(reader).__name__} is not a SupportsBadRecords")
     task = lab.task(ranges, enumerator)
     batches = [*(reader if writes else reader.without_writing()).read(task)]
     return lab.keys(batches), {wanted: number for wanted, number in reader.bad_records.items() if number}

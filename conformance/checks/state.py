@@ -136,7 +136,7 @@ def a_snapshot_of_another_version_is_heeded_or_refused(lab: Lab) -> None:
     _expect_heeded_or_refused(lab, stored, "an unknown field", {**stored.state, "of a newer version": {"v": 2}})
     for name in stored.state:
         without = {key: value for key, value in stored.state.items() if key != name}
-        if without:  # without fields there is no snapshot
+        if without:  # a snapshot has fields
             _expect_heeded_or_refused(lab, stored, f"no field {name!r}", without)
 
 

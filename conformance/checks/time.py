@@ -1,4 +1,4 @@
-"""TIME: an enumerator tells the event times of the rows that a reader gives, but of no row that does not count."""
+"""TIME: an enumerator knows the event times of the rows that a reader gives, and of no others."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class Split:
         self._writer.leave_hole()
 
     def append_bad_record(self) -> None:
-        """Append a record that is set aside, and is no row."""
+        """Append a record that is set aside."""
         self._tell(f"split {self.number}: append a bad record")
         self._writer.append_bad_record()
 
@@ -293,7 +293,7 @@ class Lab:
         return [SplitRange(s, held.begin, held.end) for s, held in sorted(extents.items()) if held.begin < held.end]
 
     def until(self, look: Callable[[], _Found | None], complaint: str | Callable[[], str]) -> _Found:
-        """Return the first result of a look that is not None; raises WaitedError if there is none in time."""
+        """Return the first result of a look that is not None; raises WaitedError if none comes in time."""
         begun = time.monotonic()
         while True:
             seen = look()
@@ -411,5 +411,5 @@ class Lab:
 
 def _made(kind: type, maker: str, value: _Found) -> _Found:
     if not isinstance(value, kind):
-        raise ContractError(f"{maker} gives a {type(value).__name__}, which is no {kind.__name__}")
+        raise ContractError(f"{maker} gives a {type(value).__name__} instead of {kind.__name__}")
     return value

@@ -51,7 +51,7 @@ class Life:
             f"{late[:1]} comes in order in a split that is not idle, and is late already: the watermark has not waited "
             "for its split",
         )
-        # A split that did not hold the watermark may have come so close to it that its next rows are late, too.
+        # A split that did not hold the watermark may have come so close to it that its next rows are also late.
         greatest_ms = max(map(_time_of, split.rows), default=_NEVER)
         near = not holds and greatest_ms - self._disorder_ms <= self._watermark_ms
         self._behind |= {split.number} if late or near else set()

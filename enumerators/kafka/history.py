@@ -89,7 +89,7 @@ class TopicHistory:
             self._directories[partition].check_topic(self._named, partition.split_id, self._topic_id(partition))
 
     def _list(self, partitions: Collection[TopicPartition], version: int | None = None) -> None:
-        """List partitions at a version; None: at the newest, in which all other partitions are read then, too."""
+        """List partitions at a version; None: at the newest, in which all other partitions are then read as well."""
         if not partitions:
             return
         if version is None and self.version is not None:

@@ -54,7 +54,7 @@ Subscription: TypeAlias = Subscribe | SubscribePattern | Assign
 
 
 class PatternError(ValueError):
-    """A pattern that is no pattern of Java, or holds what is not supported here."""
+    """A pattern that is not one of Java, or holds what is not supported here."""
 
 
 def check_pattern(pattern: str) -> None:
@@ -78,7 +78,7 @@ def check_pattern(pattern: str) -> None:
     try:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise PatternError(f"it is no regular expression: {error}") from None
+        raise PatternError(f"it is not a regular expression: {error}") from None
 
 
 def _matching(pattern: str, topics: Iterable[str]) -> list[str]:

@@ -43,7 +43,7 @@ class KafkaSnapshot(Snapshot):
     event_time_unit: the detected unit; None: none was detected, or the option ``eventTimeUnit`` names it.
     taken_over_ms: when Spark's built-in source planned the offset, which is taken over from its checkpoint; None: it is
         not, or the topics were compared with that time.
-    archive: the version of the archive that batches read; None: there is none, or it has no versions.
+    archive: the version of the archive that batches read; None: no archive, or one without versions.
     """
 
     cluster: str | None = None
@@ -105,7 +105,7 @@ _CLOCK_SKEW_MS = 60_000
 _LAST = 2  # the last offset is often that of a marker of a transaction
 
 EpochEnds: TypeAlias = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, tuple[int, int]]]
-"""For each partition and epoch: the newest epoch up to it that the log knows, and its end; -1: there is none."""
+"""For each partition and epoch: the newest epoch up to it that the log knows, and its end, or -1."""
 
 
 class LogCut(Divergence):
@@ -257,7 +257,7 @@ def _anew(topic: str) -> str:
 
 
 def topic_id_text(topic_id: UUID | None) -> str:
-    """Return the id of a topic as Kafka's tools show it; empty: there is none, since the brokers are old."""
+    """Return the id of a topic as Kafka's tools show it; empty with old brokers, which have none."""
     return "" if topic_id is None else urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 

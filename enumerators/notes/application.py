@@ -52,7 +52,7 @@ def remove_forgotten() -> None:
     """Remove the notes of all applications that wrote none for a day."""
     for path in _folders().values():
         if _unused_s(path) > FORGOTTEN_S:
-            shutil.rmtree(path, ignore_errors=True)  # another application may remove them, too
+            shutil.rmtree(path, ignore_errors=True)  # another application may also remove them
 
 
 class _PrivateFolder(LocalFolder):

@@ -51,7 +51,7 @@ class NoteFolder:
         self._folder.write(name + _SUFFIX, json.dumps(note).encode())
 
     def read(self, name: str) -> Json | None:
-        """Return a note; None: there is none, or it is no JSON, or it cannot be reached."""
+        """Return a note, or None if it is missing, not JSON, or cannot be reached."""
         with suppress(ConnectorError):
             stored = self._folder.read(name + _SUFFIX)
             return None if stored is None else parsed(stored.data)
@@ -62,7 +62,7 @@ class NoteFolder:
         return sorted(file.removesuffix(_SUFFIX) for file in self._folder.files() if file.endswith(_SUFFIX))
 
     def notes(self) -> Iterator[tuple[str, Json | None]]:
-        """Yield all notes by name; None: it is no JSON."""
+        """Yield all notes by name; None: it is not JSON."""
         for name in self.names():
             if (stored := self._folder.read(name + _SUFFIX)) is not None:
                 yield name, parsed(stored.data)
@@ -79,7 +79,7 @@ class NoteFolder:
 
 
 def parsed(data: bytes) -> Json | None:
-    """Return a note from its text; None: it is no JSON object."""
+    """Return a note from its text, or None if it is not a JSON object."""
     try:
         note = json.loads(data)
     except (ValueError, RecursionError):

@@ -325,7 +325,7 @@ class _Patience:
 
     Waiting helps if the other member is in another query.  It never helps in the same query, because Spark asks its
     sources one after the other.  A member does not know which is the case.  But a member of the same query has news
-    between two waits.  So waits are short while there is news, and double while there is none.
+    between two waits.  Waits are therefore short while there is news, and double otherwise.
     """
 
     def __init__(self, clocks: Clocks, poll_s: float) -> None:

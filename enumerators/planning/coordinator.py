@@ -324,7 +324,7 @@ class SourceCoordinator:
         while True:
             planned = plan(observed, limits, opened.index, self._membership.bound)
             # The first offset always differs, or the starts would not be fixed.  Other records with the same positions
-            # are news, too: a topic was recreated, and was filled as far as before.
+            # are also news: a topic was recreated, and was filled as far as before.
             is_same = not before.is_first and not observed.starts and planned.progress == before.progress
             is_nothing = is_same and not self._membership.has_news(before.group)
             holder = self._membership.holder(planned) if is_nothing and self._is_bounded else None

@@ -22,7 +22,7 @@
      "badRecords": 7,                reported by executors, from the first batch to the one before this
      "generators": {...},            the state of watermark generators, and the positions up to which they have read
      "horizon": 1700086400000,       ms: from here on event times were in the future, for the last batch that read;
-                                    whoever reads the batch again decides by it
+                                    a repeated batch decides by it
      "addOns": {"windows": {...}},   what Spark's state holds of this source's rows, described by each add-on
      "enumerator": {...}}            the snapshot of the connector's enumerator
 

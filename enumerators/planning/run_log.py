@@ -59,7 +59,7 @@ class RunLog:
             )
 
     def unavailable(self, reasons: Mapping[SplitId, str]) -> None:
-        """Log which splits are unavailable now.  Called before each plan, even if there are none."""
+        """Log which splits are unavailable now.  Called before each plan, even without any."""
         if new := self._news("unavailable", reasons):
             _LOG.warning(
                 "%s cannot look at %s, and the others wait for them at the bound: %s",

@@ -210,7 +210,7 @@ class _IdleTimers:
         """Let the timers of the run before go on.
 
         stored: without splits that start anew.
-        newest_ms: the greatest event time in all splits; None: there is none, or no timer needs it.
+        newest_ms: the greatest event time in all splits; None: no split has one, or no timer needs it.
         """
         self.have_begun, self._is_bounded, self._begun_s = True, bounded, self._clocks.monotonic()
         self._begun = Quiet(begun_ms=int(self._clocks.wall() * 1000), newest_ms=newest_ms)

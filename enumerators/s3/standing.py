@@ -25,7 +25,7 @@ class S3Snapshot(Snapshot):
     """A snapshot of an S3 enumerator.
 
     owner: names the query, its part of the state location, and the holder of the lease.
-    number: of the last manifest; 0: there is none yet.
+    number: of the last manifest, or 0 before the first.
     seen: None: no round has ended yet.
     clean: for ``SourceCleaning``; None: the query does not clean.
     listed_ms: when the last full listing of a query with notifications began; None: the next round lists all.
@@ -82,7 +82,7 @@ class ManifestStanding:
         return replace(self, live=unread)
 
     def with_chunks(self, chunks: pa.Table) -> Step:
-        """Create a manifest of chunks, unless there are none."""
+        """Create a manifest of chunks, if there are any."""
         if not len(chunks):
             return Step(self, {})
         manifest = Manifest.build(self.snapshot.number + 1, chunks)

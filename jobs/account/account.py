@@ -61,7 +61,7 @@ class SourceAccount:
     reads: what is read, such as topics and servers; from outside, the connector and the place in the query.
     read: its rows, including those that were set aside.
     by_split: how many rows of each split were read, where positions count rows, as in Kafka; offsets without a record
-        count, too.
+        also count.
     unselected: how many records a condition of the source left out, such as ``where`` of Kafka; they are not read.
     """
 

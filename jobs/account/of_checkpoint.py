@@ -60,7 +60,7 @@ def run_account(checkpoint: str, *, as_json: bool) -> None:
 
     If Spark, which counts the rows in open windows, does not start, they are unknown.
 
-    Raises OptionError, one sentence, if it is no such checkpoint, and ConnectorError if it cannot be read.
+    Raises OptionError, one sentence, if it is not such a checkpoint, and ConnectorError if it cannot be read.
     """
     folder = open_checkpoint(checkpoint, "CHECKPOINT")
     logged, operators = written_batches(folder), folder.within("state").folders()
@@ -88,7 +88,7 @@ def run_account(checkpoint: str, *, as_json: bool) -> None:
 
 
 def written_batches(folder: Folder) -> dict[int, LoggedOffsets]:
-    """Return the batches that a checkpoint still has, and that are written.  Raises OptionError if there is none."""
+    """Return the batches that a checkpoint still has, and that are written.  Raises OptionError without any."""
     logs = BatchLogs.read(folder)
     if not logs.written:
         raise OptionError(f"CHECKPOINT is {folder.address}, which holds no checkpoint with a written batch")
@@ -186,7 +186,7 @@ def _possible_names(entry: QueryProgress, before: LoggedOffsets | None, logged: 
 
 
 def _distinct(possible: Sequence[set[str]]) -> list[str]:
-    """Return a name for each source, so that no two have the same; fewer, if there are none."""
+    """Return a name for each source, so that no two have the same."""
     names: list[str] = []
     for one in possible:
         names += sorted(one.difference(names), key=name_order)[:1]

@@ -273,7 +273,7 @@ def account(query: StreamingQuery) -> Account:
     Spark keeps the last 100 batches of a run (``spark.sql.streaming.numRecentProgressUpdates``).  Rows in open windows
     are counted by a Spark job over the state, if the query is one aggregation with a count.
 
-    Raises OptionError if ``query`` is no query, or has not ended its first batch.
+    Raises OptionError if ``query`` is not a query, or has not ended its first batch.
     """
     from pyspark.sql import SparkSession
 

@@ -80,7 +80,7 @@ class Margin(NamedTuple):
 class ArchivePlan:
     """What one run copies.
 
-    margin: the least of all partitions with archived records and new ones; None: there is none.
+    margin: the least of all partitions with archived records and new ones, or None.
     """
 
     pieces: list[Piece | TablePiece]
@@ -126,7 +126,7 @@ def plan_archive(source: KafkaSource, out: Place | TargetTable) -> ArchivePlan:
             for start, end in directories[split].holes(extent.begin, _least(extent.end, stops[split]))
         ]
         oldest = {r.split_id: r.start for r in reversed(missing)}
-        heads = enumerator.peek(oldest, Horizon())  # also tells the size of records
+        heads = enumerator.peek(oldest, Horizon())  # also shows the size of records
         margins = []
         for split, kept in enumerator.peek({s: extents[s].begin for s in oldest}, Horizon()).items():
             if kept is not None and (head := heads[split]) is not None and directories[split]:

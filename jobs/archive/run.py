@@ -76,7 +76,7 @@ def archive(
     """Copy what Kafka holds now and an archive lacks, as ``tidegate archive`` does; for a job with its own trigger.
 
     out: a folder that all executors share, or ``s3://bucket/prefix``; ``delta:`` and one of these, or
-        ``iceberg:catalog.namespace.table``: a table, which is made if there is none.
+        ``iceberg:catalog.namespace.table``: a table; a missing one is made.
     topics: their names; a text names one, or several that are separated by commas.
     until: end each partition before its first record at or after this time, which has a zone; None: at its present end.
     kafka: properties of the client.

@@ -45,7 +45,7 @@ _FIRST_MS, _LAST_MS = -30_610_224_000_000, 253_402_300_799_999  # from the year 
 
 
 class WrittenFile(NamedTuple):
-    """A file that a piece has become; without records there is none.
+    """A file that a piece has become; a piece without records has none.
 
     ends: the offsets of its first and its last record; times_ms: the least and the greatest timestamp.
     """
@@ -72,7 +72,7 @@ class TablePiece:
         """Write the file.  A repeated call writes the same file again.
 
         Raises DataLossError if Kafka has deleted records of it, ConnectorError if a record does not fit the table, such
-        as a value that is no text, and the errors of the reader and of the place.
+        as a value that is not text, and the errors of the reader and of the place.
         """
         (wanted,) = self.task.ranges
         offsets: list[int] = []
@@ -98,7 +98,7 @@ class TablePiece:
 
 
 class TargetTable(ABC):
-    """A table that an archiver appends to; it is made if there is none."""
+    """A table that an archiver appends to; a missing one is made."""
 
     def __init__(self, archive: TableArchive) -> None:
         self.archive, self.location = archive, archive.location
@@ -113,7 +113,7 @@ class TargetTable(ABC):
 
     @abstractmethod
     def prepare(self) -> tuple[pa.Schema, Collection[str]]:
-        """Make the table if there is none, and return its schema, and the columns by which it is partitioned."""
+        """Make a missing table, and return its schema, and the columns by which it is partitioned."""
 
     @abstractmethod
     def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int]:

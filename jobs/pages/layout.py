@@ -167,7 +167,7 @@ class Canvas:
     """A picture with a width of 560 units, which scales to its container; batches go from left to right.
 
     axis: the vertical one.
-    across: the title of the horizontal axis; other things than batches may stand side by side, too.
+    across: the title of the horizontal axis; other things than batches may also stand side by side.
     ticks: the places and the labels of the horizontal axis; empty: the numbers of the batches, where they begin.
     widest: a label of the vertical axis for which there is space in any case.
     """

@@ -46,7 +46,7 @@ def report(query: StreamingQuery, path: str | PathLike[str]) -> Path:
     path: the path of the file, which is overwritten; missing folders are created.
 
     Raises OptionError if no tidegate source of the query has planned a batch yet, if the file cannot be written, or if
-    ``query`` is no query.
+    ``query`` is not a query.
     """
     check_query("report", query)
     ended = not query.isActive
@@ -238,7 +238,7 @@ def _latency(run: SourceRun) -> str:
 
 
 def _holding(last: SourceProgress) -> str:
-    """Return a sentence on the last plan of a source; empty if its watermark is planned, or if there is none."""
+    """Return a sentence on the last plan of a source; empty if its watermark is planned, or without a plan."""
     if last.completeness is not None:
         return f" {_of_folders(last.completeness)}"
     return "" if last.generated is None else f" {_of_splits(last.generated)}"

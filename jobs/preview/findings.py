@@ -228,7 +228,7 @@ class Findings:
     budget: maxOffsetsPerTrigger, or maxFilesPerTrigger and maxBytesPerTrigger.  Without a limit, Spark reads everything
         in one batch.
     max_drift: the one of the source, or one that gives at least ten batches, of a million rows at most on average.
-        None: the source has none, and there are no rows.
+        None: the source has no rows.
     splits: all splits, in the order of their names.
     spark: what Spark's own source would do.
     limited: the same within ``limited_budget``.

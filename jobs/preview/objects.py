@@ -29,7 +29,7 @@ _ALL = "objects"
 def look_at_objects(source: S3Source) -> Seen:
     """Return what a survey tells of the objects under a path.
 
-    Raises OptionError if there are none, and the errors of a discovery round.
+    Raises OptionError without any, and the errors of a discovery round.
     """
     quiet = {
         "bad_event_time": "ignore",

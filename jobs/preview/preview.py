@@ -135,7 +135,7 @@ def show_preview(
 ) -> None:
     """Print the preview of a source.
 
-    html: a page to write, too.  Its path is the last line of stdout, or a line of stderr where stdout is JSON.
+    html: a page to write as well.  Its path is the last line of stdout, or a line of stderr where stdout is JSON.
 
     Raises OptionError if the page cannot be written, before anything is asked, and the errors of ``tidegate.preview``.
     """

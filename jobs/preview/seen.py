@@ -100,10 +100,10 @@ class Seen:
     by_spark: yields the positions after each batch of Spark's own source, with a budget.
     planned: the rows of the splits that tidegate plans; the same ones in another order for objects.
     by_tidegate: yields the positions in ``planned`` after each batch, with a max drift in ms and a budget.
-    budget: the limits of a batch that Spark's own source has, too.
+    budget: the limits of a batch that Spark's own source also has.
     units: how many positions of Kafka, or objects, there are to read.
     empty: the splits without any rows.
-    blind: the splits with many rows that the time index cannot see; only samples tell their event times.
+    blind: the splits with many rows that the time index cannot see; only samples show their event times.
     watermark_from: the place of marks in records, if the source has them.
     marks: the greatest mark in the samples of each split.
     notes: further remarks on splits.

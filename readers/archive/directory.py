@@ -96,7 +96,7 @@ class Directory:
 
     @property
     def end(self) -> int:
-        """The offset behind the last archived one; 0: there is none."""
+        """The offset behind the last archived one, or 0."""
         return self._runs[-1][1] if self._runs else 0
 
     @property
@@ -161,7 +161,7 @@ class Directory:
     def latest_ms(self, end: int, above_ms: int, accepts: Callable[[int], bool]) -> int | None:
         """Return the greatest accepted time of a record in files that end by an offset, if it is above another time.
 
-        That is the other time if there is none.  None: the files do not say it.
+        Without one, that is the other time.  None: the files do not say it.
         """
         files = self._files
         later = np.flatnonzero((files.max_ms > above_ms) & (files.next <= end))

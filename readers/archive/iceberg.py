@@ -72,7 +72,7 @@ class IcebergArchive(TableArchive):
         return self._catalog.load_table(self.location.partition(".")[2])
 
     def table_or_new(self, schema: pa.Schema) -> Table:
-        """Load the table, which is made if there is none."""
+        """Load the table, and make a missing one."""
         name = self.location.partition(".")[2]
         self._catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
         return self._catalog.create_table_if_not_exists(name, schema=schema)

@@ -1,4 +1,4 @@
-"""tidegate's own archive: Kafka's columns in Parquet objects, whose names tell their offsets and times."""
+"""tidegate's own archive: Kafka's columns in Parquet objects, whose names hold their offsets and times."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def write_records(
     batches: Iterable[pa.RecordBatch],
     footer: Callable[[int, int], dict[bytes, str]] | None = None,
 ) -> tuple[int, int, int]:
-    """Write records as Parquet; return how many, and their least and greatest timestamp in ms, -1 if there are none.
+    """Write records as Parquet; return how many, and their least and greatest timestamp in ms, or -1.
 
     footer: returns metadata, by these times.
     """

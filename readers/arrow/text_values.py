@@ -45,7 +45,7 @@ _TIME = re.compile(
 
 
 def caster_of(kind: pa.DataType) -> Callable[[str], Any] | None:  # noqa: PLR0911 - one branch a type
-    """Return the function that casts a text to a type; None: there is none, or texts have to be read in another way."""
+    """Return the function that casts a text to a type; None: texts have to be read in another way."""
     types = pa.types
     if types.is_signed_integer(kind):
         return partial(whole_of, bits=kind.bit_width)
@@ -104,7 +104,7 @@ def _shortened(text: str) -> str:
     shorter = figures.rstrip("0") or "0"
     places = int(exponent or 0) + len(figures) - len(shorter) if figures else 0
     if not digits or places < -_MOST_PLACES:
-        raise pa.ArrowInvalid("it is no decimal, or would be rounded")
+        raise pa.ArrowInvalid("it is not a decimal, or would be rounded")
     return f"{'-' if sign else ''}{shorter}e{places}"
 
 

@@ -36,7 +36,7 @@ class AvroValues:
         hold.
     kind: the type of a value.  It is the reader's, but times may have the unit in which they were written.
 
-    Raises CorruptDataError for a writer's schema that does not match the reader's, and for what is no schema.  Raises
+    Raises CorruptDataError for a writer's schema that does not match the reader's or is not a schema.  Raises
     OptionError if Spark cannot hold values of the reader's schema.
     """
 

@@ -67,7 +67,7 @@ class NamedTypes:
             raise CorruptDataError("its schema is not a valid Avro schema") from None
 
     def type_of(self, schema: Any, namespace: str) -> AvroType:
-        """Return the type that a JSON value stands for, in a namespace.  Raises one of NO_SCHEMA if there is none."""
+        """Return the type that a JSON value stands for, in a namespace.  Raises one of NO_SCHEMA for anything else."""
         if isinstance(schema, list):
             return AvroType("union", schema, namespace)
         kind = schema if isinstance(schema, str) else schema["type"]

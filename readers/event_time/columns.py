@@ -204,7 +204,7 @@ class EventTimeRange:
         return TimeRange(low, high) if low <= high else None
 
     def narrowed(self, times: TimeRange) -> TimeRange:
-        """Return the times in both ranges; if there are none, the nearest time of the wanted range or of the rows."""
+        """Return the times in both ranges; without any, the nearest time of the wanted range or of the rows."""
         low, high = self._limits(times)
         return TimeRange(min(low, high), high)
 

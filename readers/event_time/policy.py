@@ -20,7 +20,7 @@ the skew.  Before it nothing changes; from it on the time is in the future:
 | ``fail`` | it is refused | |
 
 A row that counts with no time is delivered, and planning and watermark leave it out.  A row that is refused ends the
-query, unless refused rows are set aside.  Then it is no row of the query.  This module does no I/O: its callers read
+query, unless refused rows are set aside.  Then the query does not get it.  This module does no I/O: its callers read
 the times, and name the row that is refused.
 """
 
@@ -57,7 +57,7 @@ FutureEventTime: TypeAlias = Literal["ignore", "hold", "fail"]
 """The policy for a row whose time is too far ahead of the clock."""
 
 Times: TypeAlias = npt.NDArray[np.int64]
-"""Event times in ms since the epoch; NO_TIME if there is none."""
+"""Event times in ms since the epoch, or NO_TIME."""
 
 Rows: TypeAlias = npt.NDArray[np.bool_]
 
@@ -157,7 +157,7 @@ class EventTimePolicy:
     def judge(self, own: Times, stand_in: Times | None, horizon: Horizon) -> JudgedTimes:
         """Return the times by which rows count, and the rows whose own times have a fault.
 
-        own: the rows' own times in ms since the epoch; NO_TIME if there is none.
+        own: the rows' own times in ms since the epoch, or NO_TIME.
         stand_in: the times of the same rows for ``record-timestamp``.
         horizon: of the batch; it notes the least time that is left out because it is in the future.
         """
@@ -230,7 +230,7 @@ ALSO_BEFORE_1970 = EventTimePolicy(earliest_ms=LEAST_MS)
 
 
 def int64_times(times: pa.Int64Array) -> Times:
-    """Return times in which null means that there is none."""
+    """Return times in which null stands for a missing one."""
     numbers = int64_values(times)
     return np.where(are_null(times), NO_TIME, numbers) if times.null_count else numbers
 

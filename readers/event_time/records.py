@@ -42,7 +42,7 @@ class JudgedRecords(NamedTuple):
 
     times: event times in ms since the epoch; null where planning leaves the record out.
     faults: the faults of the records' own times: BAD, FUTURE, or null for none.
-    set_aside: the rows that are no records of the query, and the reason of each, as a clause after "the record".
+    set_aside: the rows that the query does not get, and the reason of each, as a clause after "the record".
     """
 
     times: pa.Int64Array
@@ -107,7 +107,7 @@ class RecordTimes:
         return replace(self, assigner=self.assigner.with_unit(unit))
 
     def detect(self, batch: pa.RecordBatch) -> TimeUnit | None:
-        """Return the unit of the first usable time in a batch; None: there is none, or the unit is known."""
+        """Return the unit of the first usable time in a batch, or None without one and if the unit is known."""
         if isinstance(self.assigner, UnitAssigner) and self.unit_is_unknown:
             return self.assigner.detect(batch)
         return None

@@ -1,6 +1,6 @@
 """Converts numbers and texts to milliseconds since the epoch, exactly and rounded down.
 
-A value that is no time is null.  A number is a time only in a unit, so the unit is fixed beforehand and never guessed
+Other values are null.  A number is a time only in a unit, so the unit is fixed beforehand and never guessed
 row by row.  Whole columns are converted at once.  No value raises an error, and none overflows.
 """
 
@@ -41,7 +41,7 @@ _ISO8601 = (
 
 
 def detect_unit(values: Iterable[object]) -> TimeUnit | None:
-    """Return the unit of the first usable value, or None if there is none.
+    """Return the unit of the first usable value, or None without one.
 
     A text in the form of ISO 8601 has the unit "iso8601".  A number, or a text that is one, is judged by its size.
     Below 5e9 it counts seconds (to the year 2128), below 5e12 milliseconds, below 5e15 microseconds, and below 5e18
@@ -62,7 +62,7 @@ def detect_unit(values: Iterable[object]) -> TimeUnit | None:
 
 
 def value_times(values: Sequence[object], unit: TimeUnit | None) -> pa.Int64Array:
-    """Return the times of JSON values in milliseconds; null for values that are no time.
+    """Return the times of JSON values in milliseconds; null for values that are not times.
 
     Numbers are int or float.  A float counts as its shortest decimal, so that 1700000000.123 s has 123 ms.  See
     assigned_times for texts, for zeros, and for values whose unit is not known yet.
@@ -93,13 +93,13 @@ def assigned_times(texts: pa.Array, unit: TimeUnit | None) -> pa.Int64Array:
 
 
 def text_times(texts: pa.Array, unit: TimeUnit | None) -> pa.Int64Array:
-    """Return the times of an array of string or binary in milliseconds; null for values that are no time.
+    """Return the times of an array of string or binary in milliseconds; null for values that are not times.
 
     None: the unit is not known, so no text is a time.
 
     The units s, ms, us and ns take decimal numbers, also with a fraction or an exponent.  ISO 8601 is read in its
     extended format.  That is a date, or a date, "T" or a blank, and hours.  Minutes, seconds, their fraction, and "Z"
-    or an offset may follow.  Without a zone, a time is UTC.  Leap seconds and 24:00 are no times.  Blanks are not
+    or an offset may follow.  Without a zone, a time is UTC.  Leap seconds and 24:00 do not count.  Blanks are not
     trimmed.
     """
     if unit is None:
@@ -117,7 +117,7 @@ def _only(texts: pa.Array, keep: pa.BooleanArray) -> pa.StringArray:
 
 
 def limit_of(unit: TimeUnit) -> int:
-    """Return the number from which on a value is no time in a unit."""
+    """Return the number from which on a value is too large for a time in a unit."""
     return _LIMITS[unit]
 
 

@@ -79,7 +79,7 @@ def message(token: bytes, nonce: bytes, events: Sequence[SourceEvent]) -> bytes:
 def read_login(token: bytes, nonce: bytes, receive: Receive) -> None:
     """Read a client's proof that it has the token.
 
-    Raises PermissionError if it is none, and the errors of ``receive``.
+    Raises PermissionError if it is not one, and the errors of ``receive``.
     """
     _check(receive(_DIGEST_BYTES), hmac.digest(token, nonce, _DIGEST))
 

@@ -1,6 +1,6 @@
 """The policy for bad records, which is the same for all formats of text.
 
-A record is *malformed* if nothing can be read from it, such as a line that is no JSON.  It is a *misfit* if one of its
+A record is *malformed* if nothing can be read from it, such as a line that is not JSON.  It is a *misfit* if one of its
 values is not of its column's type.  Both are *bad*.  Values outside the columns of the schema are *surplus*.
 
 Modes are Spark's.  Spark's default is PERMISSIVE; here it is FAILFAST, because no value may silently turn null or

@@ -139,7 +139,7 @@ class CsvFormat(ObjectFormat):
     columns: the columns of the user's schema, which name the values of a record without a header.  None: values are
         named ``_c0``, ``_c1`` and so on.
     enforce_schema: the schema names the values even if there is a header (Spark's default).
-    infer_schema: infer types, too; False: all inferred columns are strings.
+    infer_schema: also infer types; False: all inferred columns are strings.
 
     Objects whose values may hold line ends are one chunk each.  Lines end with ``\n``, ``\r\n`` or ``\r``; blank lines
     are skipped.  Memory holds some 16 MiB of text, or the longest record if that is longer; it has at most 256 MiB.

@@ -121,7 +121,7 @@ class CsvRecords:
         return self.block.offset + start, CsvRecords(self.name, rest, self.dialect, moved, self.line_end)
 
     def first_values(self) -> list[str | None] | None:
-        """Return the values of the first record; None: there is no record.
+        """Return the values of the first record, or None without one.
 
         Raises CorruptDataError for odd quotes.
         """

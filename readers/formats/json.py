@@ -78,7 +78,7 @@ class JsonFormat(ObjectFormat):
         """See ObjectFormat.survey and survey_lines.
 
         Malformed lines that do not end the query need no time.  Also raises OptionError if event times are numbers and
-        there is no unit.
+        it has no unit.
         """
         item = LineObject(self.store, obj)
 
@@ -134,7 +134,7 @@ class JsonFormat(ObjectFormat):
         number counts seconds.  A string column takes any other JSON as its text.  If a key comes twice, the last value
         counts.
 
-        Raises BadRecordError if a bad line ends the query: it is no JSON object, or does not fit the schema.  The
+        Raises BadRecordError if a bad line ends the query: it is not a JSON object, or does not fit the schema.  The
         error names the object and the offset of the line.  Raises OptionError for a type that JSON cannot be read as.
         """
         records = ChunkRecords(self.bad_records, self.store.address(chunk.key), schema, set_aside)

@@ -34,7 +34,7 @@ from tidegate.readers.formats.lines import LineBlock, lines_of
 
 _CAREFUL_BYTES = 64 << 10
 
-# The number must be a whole value, perhaps in quotes or with escapes.  An identifier may contain 1e-20, too.
+# The number must be a whole value, perhaps in quotes or with escapes.  An identifier may also contain 1e-20.
 _LONG_FRACTION = re.compile(rf"""(?:{LONG_FRACTION})[0-9]*[\s,}}\]"eE]|\\u00(?:2[dDeE]|3[0-9]|[46]5)""".encode())
 _NO_NUMBER = re.compile(rb"Inf\s*[,}\]]|-NaN")  # pyarrow.json reads both as numbers
 _NEWLINE, _RETURN, _OPENING, _CLOSING = b"\n\r{}"

@@ -16,7 +16,7 @@ from tidegate.readers.arrow.text_values import caster_of
 
 _LONGEST_INT64 = 20  # characters, sign included
 DEEPEST = 200  # the maximum number of nested levels, so that recursion stays within Python's limit
-_TOO_DEEP = "is no JSON object that can be read: it is nested too deeply"
+_TOO_DEEP = "is not a JSON object that can be read: it is nested too deeply"
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _NOT_FINITE = {"NaN", "Infinity", "+Infinity", "-Infinity", "+INF", "-INF"}
 
@@ -37,7 +37,7 @@ class Real(str):
 
 
 class MalformedError(ValueError):
-    """A line is no JSON object; the message gives the reason, without the line's content."""
+    """A line is not a JSON object; the message gives the reason, without the line's content."""
 
 
 class TooDeepError(MalformedError):
@@ -56,9 +56,9 @@ def json_object(line: bytes) -> dict[str, Any]:
 
     JSON allows half a surrogate pair, and UTF-8 does not.  It is replaced, as in Java.
 
-    Raises MalformedError if it is no JSON object.
+    Raises MalformedError if it is not a JSON object.
     """
-    clause = "is no JSON object"
+    clause = "is not a JSON object"
     try:
         node = _loaded(line.decode())
     except UnicodeDecodeError as error:
@@ -104,7 +104,7 @@ def record_converter(schema: pa.Schema, *, surplus: bool) -> Convert:
     """Return the function that converts a value of json_object to one that Arrow takes for a struct of ``schema``.
 
     The function raises MisfitError for values that do not fit.  With ``surplus``, it also raises MisfitError for a key
-    that is no column, or no field of a nested struct.  ``partial`` has the values that fit, and ``rest`` the others, by
+    without a column, or a field of a nested struct.  ``partial`` has the values that fit, and ``rest`` the others, by
     column.  As in Spark, only the values that do not fit are null.  If an element of an array or a map does not fit,
     the whole array or map is null.
 

@@ -2,7 +2,7 @@ r"""Objects that consist of lines, plain or compressed: JSON, CSV and text are r
 
 A line belongs to the range that holds its first byte (Hadoop: LineRecordReader).  So ranges that cover an object
 without gaps give each line once.  Lines end with ``\n`` or ``\r\n``.  The last line may end with the object.  A byte
-order mark is no part of the first line.
+order mark does not belong to the first line.
 """
 
 from __future__ import annotations
@@ -183,9 +183,9 @@ def hold_numbers(texts: pa.Array) -> bool:
 
 
 def line_times(values: pa.Array, unit: TimeUnit | None, column: str, address: str) -> pa.Int64Array:
-    """Return the times of texts, or of numbers, in ms since the epoch; null for a value that is none.
+    """Return the times of texts, or of numbers, in ms since the epoch; null for other values.
 
-    Raises OptionError if a text is a number, and there is no unit.
+    Raises OptionError if a text is a number without a unit.
     """
     if unit is None and hold_numbers(values):
         raise OptionError(
@@ -223,7 +223,7 @@ def decompressed(name: str, fetch: Fetch, size: int, codec: str, *, block_bytes:
     """Yield the decompressed content of an object, ``block_bytes`` at a time.
 
     The object may have several gzip members or frames.  A request is for at most ``block_bytes``.  Raises
-    CorruptDataError for data that cannot be decompressed, or is no text, and ConnectorError for a zstd window beyond
+    CorruptDataError for data that cannot be decompressed, or is not text, and ConnectorError for a zstd window beyond
     128 MiB; errors of ``fetch`` pass.
     """
     whole = io.BufferedReader(ObjectFile(size, fetch, block_bytes), block_bytes)

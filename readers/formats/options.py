@@ -49,7 +49,7 @@ def _character(value: Any) -> Any:
     value = "\t" if value == _TAB else value
     if isinstance(value, str) and len(value) == 1 and value.isascii() and value not in "\r\n":
         return value
-    raise ValueError("expected one ASCII character, which is no line end")
+    raise ValueError("expected one ASCII character that does not end a line")
 
 
 Character: TypeAlias = Annotated[str, BeforeValidator(_character)]
@@ -66,11 +66,11 @@ class FormatOptions(BaseModel):
     bad_records_path: a folder, or ``s3://bucket/prefix``.  Bad records are written there instead of being read.
     max_decompressed_bytes: the maximum size of a decompressed block of avro.
     sep: the separator between two values; Spark also calls it ``delimiter``.  A tab may be written as ``\t``.
-    quote: the quote around values that hold separators; empty: there are no quotes.
+    quote: the quote around values that hold separators; empty: values have no quotes.
     escape: the character that makes a quote a part of a quoted value; the quote itself: quotes are doubled.
     header: the first line of each object names its columns.
     enforce_schema: columns match by position, whatever a header says.
-    infer_schema: infer types, too; otherwise all inferred columns are strings.
+    infer_schema: also infer types; otherwise all inferred columns are strings.
     multi_line: quoted values may hold line ends.
     null_value: a text that means null, besides an empty value.
     """

@@ -184,7 +184,7 @@ def _stripes(footer: dict[int, list[Any]], size: int) -> dict[RowGroup, int]:
 def _message(data: bytes) -> dict[int, list[Any]]:
     """Return the fields of a message of Protocol Buffers, by number: integers, and bytes.
 
-    Raises CorruptDataError for bytes that are none.
+    Raises CorruptDataError for other bytes.
     """
     fields: dict[int, list[Any]] = {}
     at = 0

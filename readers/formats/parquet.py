@@ -171,7 +171,7 @@ def row_groups(metadata: Any, size: int) -> list[RowGroup]:
 
 
 def _first_byte(column: Any) -> int:
-    dictionary = column.dictionary_page_offset  # 0 or None: there is none
+    dictionary = column.dictionary_page_offset  # 0 or None without one
     return int(min(dictionary, column.data_page_offset) if dictionary else column.data_page_offset)
 
 

@@ -102,7 +102,7 @@ class BinaryFileFormat(ObjectFormat):
         return BINARY_FILE_SCHEMA
 
     def survey(self, obj: S3Object, column: str | None) -> list[ChunkSurvey]:
-        """Return one chunk, without a request; none for an empty object, which Spark leaves out, too.
+        """Return one chunk, without a request; none for an empty object, which Spark also leaves out.
 
         column: only ``modificationTime`` has times, see FormatFactory.
         """

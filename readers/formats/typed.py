@@ -69,7 +69,7 @@ class TypedObject(Protocol):
     def rows(self, start: int, end: int, places: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """Yield the rows that begin in a range.
 
-        places: the indices of the columns that batches have, by the names in ``fields``.  If there are none, a batch
+        places: the indices of the columns that batches have, by the names in ``fields``.  Without any, a batch
             has the right number of rows.
         """
 

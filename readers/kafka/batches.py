@@ -125,7 +125,7 @@ LENGTH_END = 12  # the length counts the bytes after itself
 CRC_START = 21  # the checksum covers everything from the attributes on
 MAGIC = 2
 LEAST_SIZE = {**LEAST_SIZES, MAGIC: HEADER.size}
-LARGEST_OFFSET = 2**63 - 2  # one more is a position, too
+LARGEST_OFFSET = 2**63 - 2  # one more is also a position
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
@@ -150,7 +150,7 @@ class RecordBatch:
     append_time_ms: the time of all its records if the broker stamped them; None if their producer did.
     producer_id: the producer that wrote it, if in a transaction; usually -1.
     attributes: the codec and the flags of the header.
-    crc: its checksum; None: there is none, since each message of an old format had its own.
+    crc: its checksum, or None, since each message of an old format had its own.
     count: the number of records, from the header.
     most_bytes: the maximum size of its records when decompressed.
     has_timestamps: whether its records have timestamps; otherwise each is -1.

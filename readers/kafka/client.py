@@ -131,7 +131,7 @@ class KafkaClient:
         """Return offset and timestamp of the record that each timestamp names.
 
         Milliseconds since the epoch ask for the first record at or after that time, MAX_TIMESTAMP for the record with
-        the greatest timestamp.  The offset is -1 if there is none.  EARLIEST asks for the first position that still
+        the greatest timestamp.  The offset is -1 without one.  EARLIEST asks for the first position that still
         exists, and LATEST for the position after the last visible record.  EARLIEST_LOCAL asks for the first position
         on the broker's own disks; older ones are in tiered storage; their timestamps are -1.  ``isolation_level``
         replaces the config's: LATEST is the high watermark under ``read_uncommitted`` and the last stable offset under
@@ -152,7 +152,7 @@ class KafkaClient:
     def reachable_offsets(
         self, partitions: Collection[TopicPartition], point: int, *, isolation_level: IsolationLevel | None = None
     ) -> tuple[dict[TopicPartition, ListedOffset], dict[TopicPartition, ConnectorError]]:
-        """Return the leaders' answers about EARLIEST or LATEST, and for each other partition why there is none.
+        """Return the leaders' answers about EARLIEST or LATEST, and for each other partition why it has none.
 
         An UnknownPartitionError means that a partition is gone for good.  Any other error, once the time for leaders is
         over, means that its leader is away.
@@ -262,12 +262,12 @@ class KafkaClient:
 
         Compaction may leave such a hole where nothing visible follows it: before an open transaction, or before a
         segment to which nothing has been written.  But a broker also sends nothing while its tiered storage does not
-        answer (KIP-1018), and then the records still exist.  Two things tell them apart:
+        answer (KIP-1018), and then the records still exist.  Two things distinguish them:
 
         - A batch from ``end`` on, even of an open transaction.  The first batch at or after ``position`` always comes,
           whatever its size, so nothing is before it.
         - ``position`` is on the broker's own disks, whose records always come.  The first position on disk only grows,
-          so ``position`` was there when the empty answer was sent, too.
+          so ``position`` was also there when the empty answer was sent.
         """
         ((local, _),) = self.list_offsets({partition: EARLIEST_LOCAL}).values()
         # This comes last: if the leader has changed after the empty answer, this is the position of the new leader.

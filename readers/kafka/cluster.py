@@ -90,7 +90,7 @@ class KafkaCluster:
 
     def lost(self, connection: BrokerConnection) -> None:
         """Handle a failed request: the connection is lost, or only the response."""
-        # Requests that follow on a lost connection fail, too, when another one may be open already.
+        # Requests that follow on a lost connection also fail, when another one may be open already.
         if connection.is_closed and self._connections.get(connection.address, connection) is connection:
             self._failed(connection.address)
 
@@ -320,7 +320,7 @@ class LeaderCall(Generic[Answer]):
         return answers
 
     def reached(self) -> tuple[dict[TopicPartition, Answer], dict[TopicPartition, ConnectorError]]:
-        """Wait for the answers that come, and return for each other partition why there is none.
+        """Wait for the answers that come, and return for each other partition why it has none.
 
         After ``patience_s`` a call is repeated once if its connection was lost.  An UnknownPartitionError means that a
         partition is gone for good.  Raises DeadlineError, or ConnectorError if the cluster refuses.

@@ -170,7 +170,7 @@ def peek(
     useful_bytes: how much to ask of each partition, which is about what comes.  More is asked where no whole batch
         comes.
 
-    None: there is none up to the end, which is the last stable offset under ``read_committed``.  The search
+    None: no record up to the end, which is the last stable offset under ``read_committed``.  The search
     continues behind these bytes if they hold only control records, aborted transactions or holes.  Raises
     PositionGoneError if a position is not within its log, or another topic has taken its topic's place.  Raises
     DeadlineError if the broker keeps sending nothing where there may be records.

@@ -25,7 +25,7 @@ class DecodedRows(NamedTuple):
     """Rows with decoded columns.
 
     raw: the same rows, as Kafka has them.
-    bad: why records are no rows of the query, as a sentence, by row.
+    bad: why the query does not get a record, as a sentence, by row.
     """
 
     raw: pa.RecordBatch
@@ -40,7 +40,7 @@ class TypedRecords:
     value, key: the decoders; None: the column stays bytes.
     mode: FAILFAST ends the query at the first value or key that cannot be decoded.  PERMISSIVE makes null what cannot
         be read of it.
-    sets_aside: such records are no rows of the query, whatever the mode.
+    sets_aside: the query does not get such records, whatever the mode.
     rescued_column: the column for what values have beyond their columns; None: that is left out.
     where: selects rows, by all columns; None: all.
     columns: the names of the columns that remain, in order; None: all.

@@ -33,7 +33,7 @@ class ObjectFile(io.RawIOBase):
 
     Threads fetch the ranges that ``hold`` names.  A read fetches any others.
 
-    fetch: returns the bytes from a start to an end, exclusive; threads call it, too.  Reading raises its errors.
+    fetch: returns the bytes from a start to an end, exclusive; threads also call it.  Reading raises its errors.
     part_bytes: the maximum size of one request when ranges are fetched ahead.
     """
 

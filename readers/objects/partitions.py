@@ -3,7 +3,7 @@
 The folders, such as ``country=DE/day=2026-01-31``, name columns and their values.  Names, values and types are the same
 as in Spark's file source (Spark: PartitioningUtils), with two exceptions.  Escapes such as ``%C3%A9`` are read as
 UTF-8, as Arrow writes them; Spark itself escapes only ASCII.  And a column with only nulls is a string.  Names that
-hide a file or a folder are those of Spark, too.
+hide a file or a folder are also Spark's.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _inferred(text: str) -> pa.DataType:
 
 
 def _value(text: str, kind: pa.DataType) -> Any:
-    """Return a value as Arrow expects it (Spark: castPartValueToDesiredType); None: the text is none of this type."""
+    """Return a value as Arrow expects it (Spark: castPartValueToDesiredType); None: the text is not of this type."""
     if kinds.is_string(kind) or kinds.is_large_string(kind):
         return text
     if kinds.is_binary(kind):

@@ -149,7 +149,7 @@ class ObjectFormat(ABC):
         """Return what ``read`` yields for some small chunks, one after the other, if one call for all is cheaper.
 
         None: the caller reads each chunk by itself, perhaps because one of them cannot be read like this.  Nothing was
-        logged or written then.  Called on executors.  Raises what ``survey`` raises; then, too, the caller reads each
+        logged or written then.  Called on executors.  Raises what ``survey`` raises; the caller then reads each
         chunk, to learn which one fails.
         """
         del chunks, schema

@@ -125,7 +125,7 @@ class BadRecordFolder(Place):
     def check(self) -> None:
         """Raise the errors of ``write`` if nothing can be written here.  Called on the driver, before a query begins.
 
-        Makes the folder if there is none.  In a bucket, an empty object stays, since the role may lack the right to
+        Makes a missing folder.  In a bucket, an empty object stays, since the role may lack the right to
         delete it.
         """
         self.put(_TRIAL, BytesIO(), noun="bad records", keep=False)

@@ -124,7 +124,7 @@ class RegistryColumn:
         return conform(pa.record_batch([array], ["value"]), pa.schema([("value", self.kind)])).column(0)
 
     def _decoder(self, group: _Group) -> Decoder | str:
-        """Return what decodes values of one schema, or why there is none."""
+        """Return what decodes values of one schema, or why nothing does."""
         if group.schema is None:
             return (
                 "is not in Confluent's wire format, which begins with a byte 0 and the id of a schema, and its record "

@@ -67,7 +67,7 @@ class ProtobufSchema:
             self._file = _compiled(schema.text, dict(schema.references))
 
     def message(self, indexes: tuple[int, ...]) -> Any:
-        """Return the descriptor of the message at a path of indexes.  Raises CorruptDataError if there is none."""
+        """Return the descriptor of the message at a path of indexes.  Raises CorruptDataError if nothing is there."""
         descriptor, inner = None, [*self._file.message_types_by_name.values()]
         for index in indexes:
             if not 0 <= index < len(inner):
@@ -77,7 +77,7 @@ class ProtobufSchema:
         return descriptor
 
     def named(self, full_name: str) -> Any:
-        """Return the descriptor of a message such as "shop.Order".  Raises NoMessageError if there is none."""
+        """Return the descriptor of a message such as "shop.Order".  Raises NoMessageError for an unknown name."""
         messages = {message.full_name: message for message in _with_nested(self._file.message_types_by_name.values())}
         if full_name not in messages:
             raise NoMessageError(f"the schema has no message {full_name!r}{did_you_mean(full_name, messages)}")

@@ -211,7 +211,7 @@ class _Endpoint:
             self._idle.pop().close()
 
     def _signed(self, path: str, query: str) -> dict[str, str] | None:
-        """Return the headers that the signature covers, and itself; None: there are no credentials."""
+        """Return the headers that the signature covers, and itself, or None without credentials."""
         covered = {"host": self._url.netloc, **(PAYER if self._config.requester_pays else {})}
         if self._config.anonymous:
             return covered

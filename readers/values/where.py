@@ -300,7 +300,7 @@ def _of_type(operand: _Column | _Literal, other: _Column | _Literal) -> _Column 
 
 
 def _common(left: _Column | _Literal, right: _Column | _Literal) -> pa.DataType:
-    """Return the type as which Spark compares two operands.  Raises ValueError if there is none, or not here."""
+    """Return the type as which Spark compares two operands.  Raises ValueError if Spark has none, or this module."""
     one, other = left.kind, right.kind
     if one == other and not kinds.is_nested(one) and not kinds.is_binary(one):
         return one

@@ -232,7 +232,7 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
         self.check_typed(registry, self._topics, self.watermark_from)
         if not self.decodes_registered:
             _ = self.arrow_schema, self.event_times
-        _ = self._config  # these raise for what cannot be, too
+        _ = self._config  # these also raise for what cannot be
         return self
 
     @property

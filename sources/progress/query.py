@@ -255,7 +255,7 @@ def progress(query: StreamingQuery) -> list[SourceProgress]:
     Empty before the first progress.  Other sources are left out.  The result stays the same until the next batch is
     done.
 
-    Raises OptionError if ``query`` is no streaming query.
+    Raises OptionError if ``query`` is not a streaming query.
     """
     check_query("progress", query)
     last = query.lastProgress
@@ -277,10 +277,10 @@ def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourcePr
 
     Returns the listener; ``spark.streams.removeListener`` ends the calls.
 
-    Raises OptionError if ``callback`` is no function.
+    Raises OptionError if ``callback`` is not a function.
     """
     if not callable(callback):
-        raise OptionError(f"on_progress() calls a function after every batch, and {callback!r} is none")
+        raise OptionError(f"on_progress() calls a function after every batch, and {callback!r} is not one")
     from tidegate.sources.progress.listener import ProgressListener, add_listener
 
     class Caller(ProgressListener):
@@ -317,6 +317,6 @@ def _parsed(value: Any) -> Any:
 
 
 def _watermark(text: str | None) -> datetime | None:
-    """Return Spark's watermark; None: there is none yet, for which Spark writes the epoch."""
+    """Return Spark's watermark, or None before the first, for which Spark writes the epoch."""
     at = None if text is None else parse_utc(text)
     return None if at == utc_time(0) else at

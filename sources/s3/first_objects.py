@@ -32,7 +32,7 @@ class Samples(NamedTuple):
     """The samples of a path.
 
     folders: the folders on the way; each ends in ``/``.
-    left_out: why the first object or folder on the way was left out, or why there is none; None: nothing explains it.
+    left_out: why the first object or folder on the way was left out, or why nothing was found; None: unknown.
     """
 
     objects: list[S3Object]
@@ -120,7 +120,7 @@ class FirstObjects:
         typed: infer types for the columns of folders.
         ignored: errors of samples that the query would also skip.
 
-        Raises OptionError if there is no object, or if no object has the event time.  Raises the errors of
+        Raises OptionError without an object, or if no object has the event time.  Raises the errors of
         ``ObjectFormat.infer`` for a sample that cannot be read, and if no sample is left.
         """
         samples, rules = self.samples, self.rules

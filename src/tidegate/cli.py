@@ -179,7 +179,7 @@ def preview(  # noqa: PLR0913 - parameters are options
     watermark_delay: Annotated[str, an_option("DURATION", "The delay of the query's watermark.")] = "10 minutes",
     window: Annotated[str, an_option("DURATION", "The length of the query's tumbling windows.")] = "5 minutes",
     option: SourceOptions = None,
-    html: Annotated[Path | None, an_option("FILE", "A page to write, too.", shown=False)] = None,
+    html: Annotated[Path | None, an_option("FILE", "A page to write as well.", shown=False)] = None,
     as_json: AsJson = False,
     path: ObjectsPath = None,
     bootstrap_servers: GivenServers = None,

@@ -109,7 +109,7 @@ def before_stop(spark: SparkSession, action: Callable[[], object]) -> None:
 def silence_java_bridge() -> None:
     """Let Py4J log nothing more.  Called as this process ends.
 
-    Java may be about to end, too: then it calls no listener, and an error would not help.
+    Java may also be about to end: then it calls no listener, and an error would not help.
     """
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
 
@@ -143,7 +143,7 @@ def end_quietly() -> None:
     Java closes the connection of a worker when the session ends, when the worker was idle for a minute, and when a task
     needs no more rows.  PySpark's daemon then prints a BrokenPipeError for each worker.
 
-    Called whenever such a worker gets a source, so that its first task is quiet, too.  Spark plans batch queries in
+    Called whenever such a worker gets a source, so that its first task is also quiet.  Spark plans batch queries in
     workers of that daemon, whatever ``spark.python.daemon.module`` is.
     """
     if (main := _main_of("pyspark.daemon")) is not None:

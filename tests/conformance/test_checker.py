@@ -137,9 +137,9 @@ def test_a_harness_that_cannot_be_made_fails_every_rule_by_its_own_error(small_r
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("create_split", lambda _: None, "small.create_split() gives a NoneType, which is no Writer"),
-        ("source", lambda *_: {}, "small.source() gives a dict, which is no Source"),
-        ("abilities", {Ability.HOLES}, "small.abilities gives a set, which is no Abilities"),
+        ("create_split", lambda _: None, "small.create_split() gives a NoneType instead of Writer"),
+        ("source", lambda *_: {}, "small.source() gives a dict instead of Source"),
+        ("abilities", {Ability.HOLES}, "small.abilities gives a set instead of Abilities"),
     ],
 )
 def test_what_a_harness_gives_instead_of_what_the_kit_needs_is_named(name, value, sentence):

@@ -96,7 +96,7 @@ def test_an_archive_is_refused_when_it_is_imported(tmp_path):
 class TestPlanner:
     def test_a_python_that_is_not_there_is_named(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        with pytest.raises(InstallationError, match=r"'\./environment/bin/python', on the driver, too, where"):
+        with pytest.raises(InstallationError, match=r"'\./environment/bin/python', on the driver, where"):
             require_planner("./environment/bin/python")
 
     def test_a_python_without_tidegate_is_refused(self, tmp_path):

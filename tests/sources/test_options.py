@@ -187,7 +187,7 @@ def test_a_wrong_option_gets_one_sentence(options, sentence):
         ({"subscribe": "orders"}, "the option 'kafka.bootstrap.servers' is missing"),
         ({"kafka.bootstrap.servers": "here"}, "one of the options subscribe, subscribePattern, assign must be set"),
         ({"kafka.bootstrap.servers": "here", "subscribe": " , "}, "the option 'subscribe' is ' , ': it is empty"),
-        ({"kafka.bootstrap.servers": "here", "subscribePattern": "("}, "it is no regular expression: missing )"),
+        ({"kafka.bootstrap.servers": "here", "subscribePattern": "("}, "it is not a regular expression: missing )"),
         (
             {"kafka.bootstrap.servers": "here", "subscribePattern": " "},
             "the option 'subscribePattern' is ' ': expected a",

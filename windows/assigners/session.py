@@ -46,7 +46,7 @@ class _DynamicGap(OfTime, MergingWindowAssigner):
         """Return sessions with a gap of its own after each row.
 
         gap: takes a row and returns the gap after it.  It is called once per row.
-        Raises OptionError if ``gap`` is no function, and for a row whose gap is not positive.
+        Raises OptionError if ``gap`` is not a function, and for a row whose gap is not positive.
         """
         check_takes(gap, 1, f"gap of {cls.__name__} must be a function that takes a row and returns a timedelta,")
         return cls(gap)

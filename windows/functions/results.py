@@ -136,7 +136,7 @@ class Reduce(Aggregate):
         super().__init__(_Reduction(function), process)
 
     def fire(self, key: Any, context: ProcessWindowContext, rows: Sequence[Mapping[str, Any]]) -> Iterable[Any]:
-        """Return the reduced row, or no result if there are no rows."""
+        """Return the reduced row, or no result without rows."""
         return super().fire(key, context, rows) if rows else []
 
 

@@ -86,7 +86,7 @@ class SqlAggregate(NamedTuple):
     def parse(cls, text: str) -> SqlAggregate:
         """Return the aggregate of a text.
 
-        Raises OptionError if the text is no call of sum, min or max.
+        Raises OptionError if the text does not call sum, min or max.
         """
         call = CALL.fullmatch(text)
         name = call[1].lower() if call else ""

@@ -6,7 +6,7 @@ socket.  So Spark's grouping key is a bucket of many keys.  A task sends each bu
 The numbers of buckets are chosen so that each of Spark's shuffle partitions gets equally many.
 
 A bucket costs a batch some state calls, however few rows it has, and a partition without a bucket has nothing to do.
-Spark fixes the number of partitions in a query's checkpoint.  The state holds it, too, and is refused with another one.
+Spark fixes the number of partitions in a query's checkpoint.  The state also holds it, and is refused with another one.
 """
 
 from __future__ import annotations

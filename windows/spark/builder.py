@@ -81,7 +81,7 @@ def _check_types_of_keys(rows: DataFrame, keys: Sequence[str]) -> None:
     for name in keys:
         kind = rows.schema[name].dataType
         if isinstance(kind, StructType | ArrayType | MapType | VariantType):
-            raise OptionError(f"the key {name!r} is no single value; name columns of it, such as select('{name}.id')")
+            raise OptionError(f"the key {name!r} is not a single value; name its columns, such as select('{name}.id')")
         if isinstance(kind, StringType) and not kind.isUTF8BinaryCollation():
             raise OptionError(
                 f"the key {name!r} is {kind.simpleString()}, and the state of windows compares keys without a "
@@ -308,7 +308,7 @@ class WindowedStream:
 
 
 def _check_process(method: str, function: ProcessWindowFunction | None) -> None:
-    """Raise OptionError if that is no process function, or if it does not take key, context and elements."""
+    """Raise OptionError if that is not a process function, or if it does not take key, context and elements."""
     if function is None and method != "process":
         return
     if not isinstance(function, ProcessWindowFunction):

@@ -76,7 +76,7 @@ class Parts:
 
 
 def check_expression(rows: DataFrame, keys: Sequence[str], name: str, text: str) -> None:
-    """Raise OptionError for an expression that is no aggregate of the rows of a key."""
+    """Raise OptionError for an expression that does not aggregate the rows of a key."""
     try:
         aggregated = rows.groupBy(*(f.col(f"`{key}`") for key in keys)).agg(f.expr(text))
     except AnalysisException as error:

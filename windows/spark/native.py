@@ -89,7 +89,7 @@ def summed_up(
     if slices is None or sums is None:
         return None
     of_rows = of_keys_and_time(rows, {key: key for key in keys}, event_time)
-    records = {RECORDS: Wanted(Argument(None), LongType(), "sum")}  # which is each count of all rows, too
+    records = {RECORDS: Wanted(Argument(None), LongType(), "sum")}  # which is also each count of all rows
     others = {name: wanted for name, wanted in sums.items() if wanted.argument.column is not None}
     in_source = InSource.of(rows, keys, {**of_rows, **records, **others})
     return None if in_source is None else (parts, in_source, slices)

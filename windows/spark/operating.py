@@ -182,7 +182,7 @@ def with_function(stream: Stream, operator: WindowOperator, schema: StructType |
 
 
 def columns_of(schema: StructType | str) -> StructType:
-    """Return the columns of a schema; raise OptionError if it has none, or is no schema."""
+    """Return the columns of a schema; raise OptionError if it has none, or is not a schema."""
     try:
         columns = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     except ParseException as error:

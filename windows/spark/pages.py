@@ -1,7 +1,7 @@
 """The rows of a bucket's state in small pages: a batch reads and writes the pages that it touches.
 
 A page is an Arrow batch, and a hash of the key says which.  Pages grow and shrink by linear hashing (Litwin 1980), one
-page after the other, so there is no directory.  Small pages are best for batches that touch few of them.  Where batches
+page after the other, without a directory.  Small pages are best for batches that touch few of them.  Where batches
 touch most of them, as in a back-fill, fewer and larger ones are: each takes a state call or two.
 
 What is due is found without reading pages: a block holds the first timers of its pages, and the bucket those of its

@@ -38,10 +38,10 @@ TimeMode: TypeAlias = Literal["EventTime", "ProcessingTime", "None"]
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 OUTPUT, RESULTS = "output", "results"
 CALL = "__call"
-"""The column of a row that is no result, but a note on the call of a bucket."""
+"""Marks a bookkeeping row, one per call of a bucket."""
 CALL_COLUMNS = "bucket int, dropped bigint, windows bigint, due bigint"
 """Its fields: how many late rows were dropped, how many windows are open, and when the
-first timer is due, in ms (null: there is none)."""
+first timer is due, in ms (null without one)."""
 MANY = "__many"
 """The column of a row that holds many results, with an array for each column of keys, windows and results.
 
@@ -345,7 +345,7 @@ def _by_key(table: pa.Table, settings: ProcessorSettings) -> dict[Key, tuple[Any
 
 
 def _watermark(spark_ms: int, ahead_ms: int) -> int:
-    """Return Spark's watermark as the operator has it: 0 is no watermark, and Spark's last one is the end of time."""
+    """Return Spark's watermark as the operator has it: 0 without one, and Spark's last one is the end of time."""
     if spark_ms <= 0:
         return MIN_TIME
     return MAX_TIME if spark_ms >= END_OF_TIME_MS else spark_ms - ahead_ms

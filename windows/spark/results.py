@@ -44,7 +44,7 @@ def checked(
     keys: columns that a result may also have, because a reduced row has them.
     texts: by column, the aggregate of SQL that the user wrote; empty for a function in Python.
 
-    Raises FunctionError for a result that is no mapping, has other columns, or a value of another type.
+    Raises FunctionError for a result that is not a mapping, has other columns, or a value of another type.
     """
     values = [_by_column(one, columns, keys) for one in given]
     for name, kind in columns.items():

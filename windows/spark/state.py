@@ -207,7 +207,7 @@ def _cut(blob: bytes) -> list[bytes]:
 
 
 def _parted(value: bytes) -> list[bytes]:
-    """Return the parts of a value; the first tells their number, so that no call asks for one that is not there."""
+    """Return the parts of a value; the first holds their number, so that no call asks for one that is not there."""
     first, *others = _cut(value)
     return [_VERSION + (1 + len(others)).to_bytes(2, "little") + first, *others]
 

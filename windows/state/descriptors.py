@@ -97,7 +97,7 @@ class MapState(_State, MutableMapping[Any, Any]):
         return key in self
 
     def is_empty(self) -> bool:
-        """Return whether there are no entries."""
+        """Return whether it is empty."""
         return not self
 
     @property

@@ -82,7 +82,7 @@ class Timers:
         return self.entries[0][0] if self.entries else None
 
     def pop_due(self, time: int) -> tuple[int, Window] | None:
-        """Remove and return the first timer if it is due at ``time``; None: it is not, or there is none."""
+        """Remove and return the first timer if it is due at ``time``, or None."""
         return self.entries.pop(0) if self.entries and self.entries[0][0] <= time else None
 
     def _place(self, time: int, window: Window) -> tuple[int, bool]:

@@ -48,7 +48,7 @@ class PurgingTrigger(Trigger):
     def of(cls, nested: Trigger) -> PurgingTrigger:
         """Return a trigger that purges whenever another one fires.
 
-        Raises OptionError if ``nested`` is no trigger.
+        Raises OptionError if ``nested`` is not a trigger.
         """
         return cls(_checked(nested, cls))
 
@@ -113,7 +113,7 @@ class ProcessingTimeoutTrigger(Trigger):
 
         reset_timer_on_new_record: count the time-out from the last row, not from the first.
         should_clear_on_timeout: clear the other trigger's state when a timer fires.
-        Raises OptionError if the time-out is negative, or if ``nested`` is no trigger.
+        Raises OptionError if the time-out is negative, or if ``nested`` is not a trigger.
         """
         return cls(
             _checked(nested, cls),

@@ -30,7 +30,7 @@ class CountTrigger(QuietTrigger):
     def of(cls, max_count: int) -> CountTrigger:
         """Return a trigger that fires at every ``max_count`` rows.
 
-        Raises OptionError if ``max_count`` is no whole number, or is less than 1.
+        Raises OptionError if ``max_count`` is not a whole number, or is less than 1.
         """
         return cls(whole_number("max_count", max_count, 1, f"of {cls.__name__}"))
 
@@ -76,7 +76,7 @@ class DeltaTrigger(QuietTrigger):
         """Return a trigger that fires when ``delta_function(last, row)`` is greater than the threshold.
 
         last: the row at which it fired last, or the first row of the window.
-        Raises OptionError if the threshold is no number and no timedelta, or the function does not take two rows.
+        Raises OptionError if the threshold is neither a number nor a timedelta, or the function does not take two rows.
         """
         check_delta(threshold, delta_function, cls.__name__)
         return cls(threshold, delta_function)

@@ -62,7 +62,7 @@ class ObjectNotifications:
         self._left: dict[str, str] = {}  # the ids of those that this round received first, and why
 
     def begin_round(self, now_ms: int) -> bool:
-        """Begin a round, and return whether it is time to list all objects, too."""
+        """Begin a round, and return whether it is also time to list all objects."""
         if self.listed_ms is None:
             self._lists = True
         else:

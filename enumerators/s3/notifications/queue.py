@@ -182,7 +182,7 @@ def created_objects(body: str) -> list[CreatedObject]:
         content = _parsed(_text(content, "Message"))
     if "Records" in content:
         if not isinstance(content["Records"], list):
-            raise ValueError("holds Records that are no list")
+            raise ValueError("holds Records that are not a list")
         return [created for record in content["Records"] for created in _of_record(record)]
     if content.get("source") == "aws.s3":
         return _of_event_bridge(content)

@@ -151,7 +151,7 @@ class QueryFolder:
             self.ledger.write(name, data)
 
     def noted(self, name: str) -> bytes:
-        """Return a note; empty: there is none."""
+        """Return a note, or an empty one."""
         self._notes[name] = self.ledger.noted(name) or b""
         return self._notes[name]
 

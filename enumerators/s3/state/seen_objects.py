@@ -206,7 +206,7 @@ class SeenObjects:
         return twin
 
     def _without_forgotten(self) -> list[SeenRun]:
-        """Return one run of the remembered objects; none if there are no objects."""
+        """Return one run of the remembered objects, or none without objects."""
         # In some runs alone, a forgotten object could no longer hide its older version in the others.
         whole = _merged(self._runs) if self._runs else _digests([])
         kept = whole.where(whole.modified_ms >= self._horizon_ms) if self._horizon_ms is not None else whole

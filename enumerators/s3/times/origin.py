@@ -108,7 +108,7 @@ class FolderMarkers:
     template: folders with a time as PathTimes takes it, and after the last ``/`` the name of their marker, such as
         ``dt={yyyy-MM-dd}/hour={HH}/_SUCCESS``.
 
-    A marker completes its folder with all deeper folders.  The same name in a deeper folder is no marker: a job that
+    A marker completes its folder with all deeper folders.  The same name in a deeper folder does not count: a job that
     completes an hour does not complete the day.
 
     Raises ValueError, one sentence, for a template without a folder that names a time, or without a name.

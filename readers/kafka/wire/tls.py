@@ -47,7 +47,7 @@ class StoreError(Exception):
 class KeyMaterial:
     """The content of a store, in PEM.
 
-    key: the private key, perhaps encrypted; empty: there is none.
+    key: the private key, perhaps encrypted; empty without one.
     chain: the certificate of the key, and those of its CAs after it.
     """
 
@@ -73,7 +73,7 @@ def read_store(content: bytes, password: str | None) -> KeyMaterial:
         return _pem(content.decode("utf-8", "replace"))
     if content[:1] == _DER_SEQUENCE:
         return _pkcs12(content, password)
-    raise StoreError("which is no JKS, PKCS12 or PEM store")
+    raise StoreError("which is not a JKS, PKCS12 or PEM store")
 
 
 def as_pem(text: str) -> bytes:
@@ -114,7 +114,7 @@ def _pkcs12(content: bytes, password: str | None) -> KeyMaterial:
         store = pkcs12.load_pkcs12(content, None if password is None else password.encode())
     except ValueError:
         reason = "needs its password" if password is None else "does not open with its password"
-        raise StoreError(f"which {reason}, or is no PKCS12 store") from None
+        raise StoreError(f"which {reason}, or is not a PKCS12 store") from None
     pem = serialization.Encoding.PEM
     others = [entry.certificate for entry in store.additional_certs]
     everything = [*([] if store.cert is None else [store.cert.certificate]), *others]

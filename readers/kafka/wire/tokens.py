@@ -37,7 +37,7 @@ _CALLBACK = "sasl_login_callback_handler_class"
 
 
 class TokenError(Exception):
-    """There is no token; ``may_heal`` tells whether there may be one later."""
+    """There is no token; ``may_heal`` says whether there may be one later."""
 
     def __init__(self, sentence: str, *, may_heal: bool = False) -> None:
         super().__init__(sentence)

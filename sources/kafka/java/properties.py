@@ -1,6 +1,6 @@
 """The ``kafka.*`` options: under the names of Kafka's Java client, with values for our reader.
 
-Properties files, which Kafka's own tools take with ``--command-config``, are read here, too.
+Properties files, which Kafka's own tools take with ``--command-config``, are also read here.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def connection_config(bootstrap_servers: str, properties: Mapping[str, Any]) -> 
             elif converted is not None:
                 connecting[name.replace(".", "_")] = converted
         elif name == "bootstrap.servers":
-            raise OptionError("the option 'kafka.bootstrap.servers' is given twice; it is no property of the client")
+            raise OptionError("the option 'kafka.bootstrap.servers' is given twice; it is not a property of the client")
         elif instead := next((why for key, why in INSTEAD.items() if is_of(name, key)), None):
             raise OptionError(f"the option 'kafka.{name}' is of another client of Kafka; here, {instead}")
         elif why_without_effect(name) is None:
@@ -189,7 +189,7 @@ def read_properties(option: str, path: Path) -> dict[str, str]:
         match = _LINE.fullmatch(line)
         if match is None or not (match["sign"] or match["value"]):
             raise OptionError(
-                f"{option} is {path}, whose line {number} is no property; expected key=value, such as "
+                f"{option} is {path}, whose line {number} is not a property; expected key=value, such as "
                 "security.protocol=SSL"
             )
         properties[_unescaped(match["key"]).removeprefix("kafka.")] = _unescaped(match["value"])

@@ -37,13 +37,13 @@ def run(supplier, state=None):
     ("supplier", "sentence"),
     [
         (doing("__init__", fail), "the supplier of watermark generators failed: KeyError: 'shop'"),
-        (lambda: None, "the supplier of watermark generators returned NoneType, which is no WatermarkGenerator"),
+        (lambda: None, "the supplier of watermark generators returned NoneType instead of a WatermarkGenerator"),
         (doing("on_event", fail), r"the watermark generator Mine failed in on_event\(\): KeyError: 'shop'"),
         (doing("on_periodic_emit", fail), r"the watermark generator Mine failed in on_periodic_emit\(\)"),
         (doing("snapshot", fail), r"the watermark generator Mine failed in snapshot\(\): KeyError"),
         (doing("restore", fail), r"the watermark generator Mine failed in restore\(\): KeyError"),
-        (doing("snapshot", lambda: {"at": object()}), r"Mine failed in snapshot\(\): it is no JSON"),
-        (doing("snapshot", lambda: {"at": float("nan")}), r"Mine failed in snapshot\(\): it is no JSON"),
+        (doing("snapshot", lambda: {"at": object()}), r"Mine failed in snapshot\(\): it is not JSON"),
+        (doing("snapshot", lambda: {"at": float("nan")}), r"Mine failed in snapshot\(\): it is not JSON"),
         (doing("snapshot", lambda: [1]), r"Mine failed in snapshot\(\): it is list, and no mapping"),
         (doing("snapshot", lambda: {"rows": "x" * 5000}), "at most 4096 are allowed"),
         *(

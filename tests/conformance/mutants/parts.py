@@ -157,7 +157,7 @@ MUTANTS = [
     Mutant(
         "a reader counts nothing where its source says so",
         "READ-30",
-        "is no SupportsBadRecords",
+        "is not a SupportsBadRecords",
         aside(reader=MemoryReader),
     ),
     Mutant("an error shows the key", "FAULT-1", "shows a secret", with_client(SaysTheKey)),

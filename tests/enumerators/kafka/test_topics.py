@@ -234,7 +234,7 @@ def test_usual_patterns_are_taken(java, pattern):
         ("(?!x)*a", "at index 4 is ')*a'"),
         ("a(?<=(a|b))?", "at index 10 is ')?'"),
         ("x{1001}", "with counts up to 999"),
-        ("ab(c", "it is no regular expression: missing )"),
+        ("ab(c", "it is not a regular expression: missing )"),
         (".*(?<!_dlq|-x)", "look-behind requires fixed-width pattern"),
     ],
 )

@@ -214,9 +214,9 @@ def test_batches_that_were_planned_far_ahead_of_those_written_are_left_out(tideg
         (("{old}", "--to", "hdfs://a/b"), "--to is 'hdfs://a/b'; it must be a path, or s3://bucket/prefix"),
         (
             ("{old}/none",),
-            f"CHECKPOINT is {{old}}/none, which is no checkpoint with Spark's built-in Kafka source{BACK_IS_FOR}",
+            f"CHECKPOINT is {{old}}/none, which is not a checkpoint with Spark's built-in Kafka source{BACK_IS_FOR}",
         ),
-        (("{old}", "--back"), "CHECKPOINT is {old}, which is no checkpoint with tidegate_kafka"),
+        (("{old}", "--back"), "CHECKPOINT is {old}, which is not a checkpoint with tidegate_kafka"),
     ],
 )
 def test_a_mistake_is_told_in_one_sentence(tidegate, old, arguments, sentence):
@@ -286,7 +286,7 @@ def test_a_checkpoint_in_a_bucket_is_migrated_too(tidegate, old, s3, bucket, mon
     write_checkpoint(old, BEGINS, BATCHES, 2)
     there = f"{bucket.path}/checkpoint"
     assert tidegate("migrate", old, "--to", there)[0] == 0
-    sentence = f"CHECKPOINT is {there}, which is no checkpoint with Spark's built-in Kafka source"
+    sentence = f"CHECKPOINT is {there}, which is not a checkpoint with Spark's built-in Kafka source"
     assert sentence in tidegate("migrate", there)[0]
 
 

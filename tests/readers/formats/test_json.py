@@ -71,7 +71,7 @@ def test_a_malformed_line_is_named_by_its_place_and_never_shown(bad, before, aft
     if not before and bad.startswith(BOM):
         return
     with pytest.raises(
-        BadRecordError, match=rf"^a/b\.json: the line at byte {len(before)} is no JSON object"
+        BadRecordError, match=rf"^a/b\.json: the line at byte {len(before)} is not a JSON object"
     ) as raised:
         read_text(before + bad + after, SCHEMA)
     assert "secret" not in str(raised.value)
@@ -90,7 +90,7 @@ def test_values_that_go_on_in_the_next_line_are_not_joined():
         b'{"whole":\n1}\n',
         b'{"inner":{"x":"1"}\n}{}\n',
     ):
-        with pytest.raises(BadRecordError, match="is no JSON object"):
+        with pytest.raises(BadRecordError, match="is not a JSON object"):
             read_text(text, SCHEMA)
 
 
@@ -179,7 +179,7 @@ def test_rescued_data_make_no_record_bad_and_keep_numbers_as_they_were_written()
         None,
         '{"i":1.50,"more":[1e2,"é"],"_file_path":"a/b.json"}',
     ]
-    with pytest.raises(BadRecordError, match=r"^a/b\.json: the line at byte 8 is no JSON object"):
+    with pytest.raises(BadRecordError, match=r"^a/b\.json: the line at byte 8 is not a JSON object"):
         read(b'{"i":1}\n{', schema, policy)
 
 
@@ -229,7 +229,7 @@ def test_bad_records_are_set_aside_with_their_place_and_bytes():
         ("a/b.json", text.index(line), line) for line in lines[1:3]
     ]
     assert entries[0]["reason"] == "the line has no int64 in 'i'"
-    assert entries[1]["reason"] == "the line is no JSON object: its byte 0 is not UTF-8"
+    assert entries[1]["reason"] == "the line is not a JSON object: its byte 0 is not UTF-8"
 
 
 @pytest.mark.parametrize(("mode", "extra"), [("PERMISSIVE", ["_corrupt_record"]), ("DROPMALFORMED", [])])
@@ -237,7 +237,7 @@ def test_columns_are_inferred_from_the_lines_that_can_be_read(mode, extra):
     memory = Memory(b'{"b":1}\n{\n{"Z":2}\n')
     schema = JsonFormat(memory, bad_records=BadRecordPolicy(mode)).infer([memory.object])
     assert schema.names == ["Z", *extra, "b"]
-    with pytest.raises(BadRecordError, match="the line at byte 8 is no JSON object"):
+    with pytest.raises(BadRecordError, match="the line at byte 8 is not a JSON object"):
         JsonFormat(memory).infer([memory.object])
 
 
@@ -278,7 +278,7 @@ def test_a_line_nested_too_deeply_is_malformed_however_it_is_looked_at(inner, de
     memory = Memory(text)
     failing = JsonFormat(memory)
     sentence = (
-        "^[^ ]+: the line at byte 10 is no JSON object that can be read: it is nested too deeply" + TO_CONTINUE + "$"
+        "^[^ ]+: the line at byte 10 is not a JSON object that can be read: it is nested too deeply" + TO_CONTINUE + "$"
     )
     for ask in (
         lambda: failing.infer([memory.object]),

@@ -202,7 +202,7 @@ def test_a_survey_refuses_what_is_no_json():
     for bad in BAD:
         memory = Memory(b'{"at":"secret"}\n' + bad + b"\n")
         if bad == b'{"text":"a\tb"}' or not bad.startswith(BOM):
-            with pytest.raises(BadRecordError, match="the line at byte 16 is no JSON object"):
+            with pytest.raises(BadRecordError, match="the line at byte 16 is not a JSON object"):
                 JsonFormat(memory).survey(memory.object, "at")
 
 

@@ -29,7 +29,7 @@ def decoded(records, values=VALUES):
 
 def test_the_first_bad_record_ends_the_query_and_is_named_by_its_offset():
     sentence = (
-        "^orders-3: the record at offset 42 is bad: the value is no JSON object: .*; to continue, set mode to "
+        "^orders-3: the record at offset 42 is bad: the value is not a JSON object: .*; to continue, set mode to "
         "PERMISSIVE, or set badRecordsPath$"
     )
     with pytest.raises(BadRecordError, match=sentence):
@@ -109,5 +109,5 @@ def test_a_rescued_time_is_null_for_rows_and_for_peeks(is_decoded):
     values = [VALUES[0], b'{"at":"soon","more":1}']
     rows = decoded(records, values).rows if is_decoded else batch(values)
     assert records.column("value.at")(rows).is_null().to_pylist() == [False, True]
-    with pytest.raises(BadRecordError, match="offset 42 is bad: the value is no JSON object"):
+    with pytest.raises(BadRecordError, match="offset 42 is bad: the value is not a JSON object"):
         records.column("value.at")(batch(VALUES))

@@ -83,7 +83,7 @@ def test_each_value_is_read_as_if_it_came_alone(values, left_out, careful_bytes)
     rows = [expected(value) for value in values[left_out:]]
     assert decoded.to_pylist() == [row for row, _ in rows]
     assert sorted(problems) == [place for place, (_, is_bad) in enumerate(rows) if is_bad]
-    assert all(reason.startswith("is no JSON object") for reason in problems.values())
+    assert all(reason.startswith("is not a JSON object") for reason in problems.values())
     assert not rescued
 
 
@@ -109,7 +109,7 @@ def test_what_does_not_fit_is_null_and_named_or_rescued():
     assert values.to_pylist() == rows
     assert problems == {
         0: "has no int64 in 'id'",
-        2: "is no JSON object: Expecting value at its character 0",
+        2: "is not a JSON object: Expecting value at its character 0",
     }
     assert not rescued
     values, problems, rescued = JsonValues(SCHEMA, rescues=True).decode(array, None)

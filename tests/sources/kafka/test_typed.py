@@ -64,7 +64,7 @@ def test_a_stream_aligns_by_a_column_and_delivers_what_is_asked_for(spark, kafka
     assert len(run.rows) > 2
     assert set_aside(folder) == [(1, 0)]
     (line,) = [json.loads(line) for file in folder.iterdir() for line in file.read_text().splitlines()]
-    assert line["reason"] == "the value is no JSON object: Expecting value at its character 0"
+    assert line["reason"] == "the value is not a JSON object: Expecting value at its character 0"
     assert run.bad_records == 1
 
     produce(kafka, topic, 0, [(order(4.5, id=7), []), (order(4.75, id=1), [])])

@@ -79,9 +79,12 @@ def test_offsets_that_spark_connect_has_as_texts_are_read():
     [
         (lambda: tidegate.progress({}), r"progress\(\) takes a query, as start\(\) returns it, and not a dict"),
         (lambda: tidegate.report(None, "x.html"), r"report\(\) takes a query, .* not a NoneType"),
-        (lambda: tidegate.on_progress(None, 3), r"on_progress\(\) calls a function after every batch, and 3 is none"),
+        (
+            lambda: tidegate.on_progress(None, 3),
+            r"on_progress\(\) calls a function after every batch, and 3 is not one",
+        ),
         (lambda: tidegate.register(None, ORDERS), r"register\(\) takes the class KafkaSource; .* use its read_stream"),
-        (lambda: tidegate.register(None, "outbox"), r"register\(\) takes classes of sources, and 'outbox' is none"),
+        (lambda: tidegate.register(None, "outbox"), r"register\(\) takes classes of sources, and 'outbox' is not one"),
     ],
 )
 def test_a_wrong_argument_is_one_sentence(call, sentence):

@@ -205,7 +205,7 @@ def test_columns_are_inferred_from_the_first_keys_and_from_objects_that_are_read
     assert names == [*(f"c{number:02}" for number in range(16)), "day"]
     bucket.put("day=2026-01-03/x.json", b"no JSON\n")
     for fields in ({}, {"ignore_corrupt_files": True}):
-        with pytest.raises(BadRecordError, match=r"day=2026-01-03/x\.json: the line at byte 0 is no JSON object"):
+        with pytest.raises(BadRecordError, match=r"day=2026-01-03/x\.json: the line at byte 0 is not a JSON object"):
             _ = source(**fields).arrow_schema
     bucket.delete("day=2026-01-03/x.json")
     bucket.put("day=2026-01-03/x.json.gz", b"no gzip\n")

@@ -136,7 +136,7 @@ def _kept(function: str, kind: pa.DataType) -> pa.DataType:
 
 
 def _largest(kind: pa.DataType) -> float:
-    """Return a sum of a type of numbers that Arrow still has, and its half, too."""
+    """Return a sum of a type of numbers that Arrow still has, and half of it."""
     return 10.0 ** (_DIGITS - kind.scale) / 2 if pa.types.is_decimal(kind) else _LARGEST
 
 

@@ -60,10 +60,10 @@ class Firing:
     state: the name of the trigger's state, one whole number for each window; empty: it has none.
     at_end: windows fire at their last millisecond.
     late_waits: a row behind the end of its window sets a timer; otherwise the window fires at once.
-    interval: windows fire at its multiples, too, in ms; 0: they do not.  The state is the next of them.
+    interval: windows also fire at its multiples, in ms; 0: they do not.  The state is the next of them.
     max_count: windows fire when so many rows have come; 0: they do not.  The state is the number of rows.
     purges: a window that fires loses its rows.
-    timeout: windows fire so long after a row, too, and at every timer, in ms; None: they do not.
+    timeout: windows also fire so long after a row, and at every timer, in ms; None: they do not.
     restarts: the time-out begins again with each batch of rows.
     """
 
@@ -109,7 +109,7 @@ class Firing:
         multiples = (np.minimum(lasts, time_ms) - firsts) // self.interval + 1
         following = np.minimum(firsts + multiples * self.interval, lasts)
         is_over = lasts <= time_ms
-        # The end of a window is a time to fire, too, and need not be a multiple.
+        # The end of a window is also a time to fire, and need not be a multiple.
         at_end = is_over & ((lasts - firsts) % self.interval > 0)
         if time_ms >= MAX_TIME - 1:  # a window of all times has no multiples between the next one and its end
             is_endless = windows.ends == MAX_TIME

@@ -103,7 +103,7 @@ def test_a_bad_record_that_ends_the_query_is_no_corrupt_object_to_be_left_out(st
     store.put("a", [1])
 
     def refuse(obj):
-        raise BadRecordError(f"{obj.key}: the line at byte 0 is no JSON object")
+        raise BadRecordError(f"{obj.key}: the line at byte 0 is not a JSON object")
 
     store.on_survey = refuse
     with pytest.raises(BadRecordError, match="the line at byte 0"):

@@ -213,7 +213,7 @@ def without(body, *path):
         (json.dumps({"Type": "SubscriptionConfirmation", "Token": HIDDEN}), "is not a notification of S3"),
         (sns_body(HIDDEN), "is not JSON"),
         (json.dumps({"Type": "Notification"}), "lacks Message"),
-        (json.dumps({"Records": HIDDEN}), "holds Records that are no list"),
+        (json.dumps({"Records": HIDDEN}), "holds Records that are not a list"),
         (json.dumps({"Records": [HIDDEN]}), "lacks eventName"),
         (without(s3_body(("b", HIDDEN)), "Records", 0, "s3", "bucket", "name"), "lacks s3.bucket.name"),
         (s3_body(("b", "")), "lacks s3.object.key"),

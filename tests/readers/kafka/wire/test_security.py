@@ -220,8 +220,8 @@ def test_a_key_of_another_certificate_is_refused(authority, tmp_path):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("truststore.location", "is no JKS, PKCS12 or PEM store|holds no certificate"),
-        ("keystore.location", "is no JKS, PKCS12 or PEM store|holds no private key"),
+        ("truststore.location", "is not a JKS, PKCS12 or PEM store|holds no certificate"),
+        ("keystore.location", "is not a JKS, PKCS12 or PEM store|holds no private key"),
     ],
 )
 @pytest.mark.parametrize("content", ["", "no certificate", "-----BEGIN X-----\nAA==\n-----END X-----\n"])

@@ -197,7 +197,8 @@ def test_a_line_that_is_no_property_is_named_by_its_number_only(path, line):
     with pytest.raises(OptionError) as raised:
         read_properties("--kafka-properties", path)
     assert str(raised.value) == (
-        f"--kafka-properties is {path}, whose line 2 is no property; expected key=value, such as security.protocol=SSL"
+        f"--kafka-properties is {path}, whose line 2 is not a property; expected key=value, such as "
+        "security.protocol=SSL"
     )
 
 
