@@ -148,7 +148,7 @@ class Cutter:
     def candidates(self, event_time_ms: int) -> dict[SplitId, Cut]:
         """Return the approximate cut of each span at an event time, not yet confirmed.
 
-        A cut by probing is never before the right one, and past it by at most a sixteenth of its rows.  So cuts that
+        A cut by probing is never before the right one, and past it by at most a sixteenth of its rows, so cuts that
         fit a budget still fit it when they are sharpened.
         """
         cuts: dict[SplitId, Cut] = {}

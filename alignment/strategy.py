@@ -32,7 +32,7 @@ class WatermarkStrategy:
 
     Immutable; start from one of the four class methods and refine with ``with_...``.
 
-    out_of_orderness: how far a record may be behind the greatest event time before it in its split without being late.
+    out_of_orderness: how far out of order the records of one split may be without being late.
         In Python, None: no watermark is planned.
     generator: creates a watermark generator for each split.
     timestamp_assigner: where event times come from, as in the source's option event_time; None: as that option says.

@@ -1,6 +1,6 @@
 """Copies a topic to a table of Delta Lake: delta.py SERVERS TOPIC FOLDER.  Needs PySpark 4.2, and Maven Central.
 
-Delta's package is made for one version of Spark: 4.4.0 for Spark 4.2.  There is none for Spark 4.3 yet.  So install
+Delta's package is made for one version of Spark: 4.4.0 for Spark 4.2.  There is none for Spark 4.3 yet, so install
 tidegate in an environment of its own: ``pip install '.[spark]' pyspark==4.2.1``.
 """
 

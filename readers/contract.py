@@ -62,7 +62,7 @@ class SplitReader(ABC):
         """Yield the records of every range of ``task``, in position order within each range.
 
         Called once per attempt of a task.  Spark repeats a task after a failure, under speculation and for every action
-        on the same batch.  So the same range must yield the same rows every time, even after the process that planned
+        on the same batch, so the same range must yield the same rows every time, even after the process that planned
         it has ended.
 
         Every batch has exactly the source's schema, also the last one.  A batch holds a bounded number of bytes,

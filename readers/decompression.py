@@ -1,6 +1,6 @@
 """Decompresses whole blocks within a limit of memory.
 
-A few bytes may stand for gigabytes, by accident or on purpose.  So every codec writes into a buffer of bounded size, or
+A few bytes may stand for gigabytes, by accident or on purpose, so every codec writes into a buffer of bounded size, or
 is stopped at the bound.  If a block declares its size, that is compared with the bound first.
 """
 

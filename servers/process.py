@@ -27,7 +27,7 @@ LOG_LINES = 12
 JAVA_FRAME = "\tat "  # the frames of a stack trace would displace the message above them
 
 # The child has the guard's pipe as its standard input.  It registers itself with the guard before it becomes the
-# command.  So this process can never die and leave the child behind.
+# command, so this process can never die and leave the child behind.
 ANNOUNCE = 'echo "+$$" >&0 && exec "$@" </dev/null'
 
 

@@ -48,7 +48,7 @@ class S3Server(Server):
       ``os.setxattr(path, "user.user.content-md5", md5)`` with the 16 bytes gives it an ETag.
     - ``LastModified`` of a multipart upload is the time of its completion, not of its start.
     - Every page of a listing reads the attributes of all files below the last ``/`` of the prefix, also with
-      ``StartAfter``.  So the time grows with the square of their number.
+      ``StartAfter``, so the time grows with the square of their number.
     - Keys are listed in the order of UTF-16, which differs from S3's for characters beyond U+FFFF.  ``/`` is the only
       delimiter; with it, empty folders are prefixes.
     - A running upload is listed as the key with a hyphen and a UUID; a kill may leave it there.

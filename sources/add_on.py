@@ -1,6 +1,6 @@
 """What an add-on, such as windows, asks of the stream of a source.
 
-The user's DataFrame may already have steps after the source.  So an add-on loads the source once more, with the text of
+The user's DataFrame may already have steps after the source, so an add-on loads the source once more, with the text of
 an ``AddOn`` as an option.  It may have tasks of the source make other rows, before Spark gets any.  An add-on that
 drops rows observes how many, and one with steps of its own in Spark's plans says what they do: accounts go by both.
 """

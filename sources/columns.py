@@ -101,7 +101,7 @@ def with_source_watermark(rows: DataFrame, event_time: str | None = None, delay:
     rows: a stream of a tidegate source with ``sourceWatermark``, as ``load`` returns it.  With ``rows``, the
         watermark also moves while no data comes.
     event_time: the time column of windows or joins.  Spark's watermark on it is the greatest time less ``delay``, and
-        at least the source's watermark.  So a source that waits for the others of its group does not hold their state.
+        at least the source's watermark, so a source that waits for the others of its group does not hold their state.
         None: Spark's watermark is on the column ``source_watermark``, one millisecond behind the source's, for the
         event-time timers of transformWithState.
     delay: as in ``withWatermark``.

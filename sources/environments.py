@@ -1,7 +1,7 @@
 """Checks that the Python environments of driver and executors have the same version of tidegate.
 
 Spark sends a source to its other processes as a pickle, which names the modules that it needs.  A process without them
-would end with forty lines of stack trace.  So the pickle begins with a function that is sent as code and needs no
+would end with forty lines of stack trace, so the pickle begins with a function that is sent as code and needs no
 modules.
 """
 

@@ -1,7 +1,7 @@
 """Python workers of Spark that rest less between their tasks.  For ``spark.python.daemon.module``.
 
 PySpark collects garbage after each task (``pyspark.daemon``), and the next task waits for that.  With pyarrow, pandas
-and numba imported, it waits for 20 to 60 ms.  So readers freeze what they have imported.  This daemon does it for
+and numba imported, it waits for 20 to 60 ms, so readers freeze what they have imported.  This daemon does it for
 functions of users as well, and ends a worker whose connection Java has closed without a stack trace.
 """
 

@@ -1,6 +1,6 @@
 """The parts of windows as text.  By it a restart sees that stored state belongs to other windows.
 
-Two parts with the same text can go on with each other's state.  So the text holds names of classes and plain values,
+Two parts with the same text can go on with each other's state, so the text holds names of classes and plain values,
 but no code: the user may correct a function, and its windows go on.
 """
 

@@ -146,7 +146,7 @@ def _first_records(
     """Return the offset of the first record at or after a time, and the end, for each partition.
 
     Kafka also answers with transaction markers, which carry the wall clock: a whole transactional history then seems to
-    be before any time.  Other brokers answer with a later record, or with none.  So logs are cut as those of a batch
+    be before any time.  Other brokers answer with a later record, or with none, so logs are cut as those of a batch
     are, which is exact if their records are in order.
     """
     if not times_ms:

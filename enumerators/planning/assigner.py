@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tidegate.alignment.budget import CostOf, split_rows
 from tidegate.alignment.splits import SplitRange
 
-# A Spark task with a Python reader takes some 50 ms besides its rows (benchmarks/README.md).
+# A Spark task with a Python reader takes some 50 ms besides its rows.
 _WAVES = 3  # with several tasks per core, uneven tasks level out
 _LARGE_TASK = 500_000  # rows
 _SMALL_TASK = 10_000  # rows; fewer are not worth another core

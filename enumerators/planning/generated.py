@@ -1,6 +1,6 @@
 """The watermark from generators: their watermarks of splits, and the source's watermark that follows.
 
-Before each plan the generators see the rows that were read since the last plan.  So the watermark of a batch is known
+Before each plan the generators see the rows that were read since the last plan, so the watermark of a batch is known
 before it runs, and a repeated batch has the same watermark.
 """
 

@@ -1,7 +1,7 @@
 """Lets batches size themselves: derives the row budget of the next batch from the time of the last ones.
 
 The idea is Flink's buffer debloating (FLIP-183): measure the speed, and read what fits into the target time.  Unlike in
-the PID controller of Spark's old DStreams, past errors are not added up.  So a measurement that comes one batch late
+the PID controller of Spark's old DStreams, past errors are not added up, so a measurement that comes one batch late
 does not make the budget swing.
 
 A planner does not see how long a batch takes, because Spark asks for the next offset before it commits the last.
@@ -37,9 +37,9 @@ class BatchSizer:
     time and leaves the speed alone.
 
     The speed is the mean over the batches since it last changed, but over about five at most.  A batch that is off by a
-    factor of more than 1.6 counts as a change.  A pause looks the same until the next batch is seen.  So one step grows
+    factor of more than 1.6 counts as a change.  A pause looks the same until the next batch is seen, so one step grows
     the budget at most 2 times, as in Flink, and shrinks it at most 3 times.  A batch that leaves its budget unused does
-    not show that more would fit (RFC 7661).  So the budget is at most twice the largest batch that was measured.
+    not show that more would fit (RFC 7661), so the budget is at most twice the largest batch that was measured.
 
     target_seconds: at least a millisecond.  A target below the fixed time cannot be met: rows then get a quarter of it.
         The budget is then often too low, because batches of almost one size do not show what a row costs.

@@ -1,7 +1,7 @@
 """Archives or deletes objects in the background after all their rows were read and committed (Spark: cleanSource).
 
 The open work is a range of chunks of each manifest: those that a stored offset covers, without those that are already
-cleaned.  The snapshot holds these ranges.  So a killed run leaves them to the next run, which may clean an object
+cleaned.  The snapshot holds these ranges, so a killed run leaves them to the next run, which may clean an object
 twice.
 """
 

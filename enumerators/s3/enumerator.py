@@ -1,6 +1,6 @@
 """The S3 enumerator: a split is a manifest, which holds the chunks of one discovery round.
 
-A manifest's chunks are in the order of their event times.  So its position is the number of chunks read, its time index
+A manifest's chunks are in the order of their event times, so its position is the number of chunks read, its time index
 a bisection, and its end its length.  It is complete from the beginning: once read, it need not be remembered.
 """
 

@@ -1,7 +1,7 @@
 """The chunks of one discovery round, in event-time order: a split of the S3 source.
 
 A manifest never changes, so its name, which holds a checksum, identifies its content forever.  Position ``i`` is its
-i-th chunk.  Chunks are sorted by their least event time, those without any first.  So the time index is a bisection,
+i-th chunk.  Chunks are sorted by their least event time, those without any first, so the time index is a bisection,
 and every other answer a difference of two running sums.
 """
 

@@ -188,7 +188,7 @@ def merges_of(place: Place, directory: Directory) -> list[MergedObject]:
     """Return the merges of neighbours, each into at most about OBJECT_BYTES.
 
     An object is merged with what follows once that is half as large, so no record is written again by every run.
-    A merged object begins where its first part does, and is longer.  So a directory reads it, and not its parts.
+    A merged object begins where its first part does, and is longer, so a directory reads it, and not its parts.
     """
     neighbours: list[list[ArchivedPart]] = []
     for part in directory.parts:

@@ -1,6 +1,6 @@
 """Looks at a topic with as little as the planner needs: lookups by time, and a few records of each partition.
 
-The index answers with the first record at or after a time.  So it knows the greatest event time up to each position,
+The index answers with the first record at or after a time, so it knows the greatest event time up to each position,
 and nothing of the rows that are older than one before them.
 """
 

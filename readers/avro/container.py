@@ -2,7 +2,7 @@
 
 A file is a header, then blocks of records (Avro specification 1.12: object container files).  The file's sync marker of
 16 bytes follows the header and each block.  A block belongs to the range that holds its first byte, which follows a
-marker.  So ranges that cover an object without gaps give each block once.
+marker, so ranges that cover an object without gaps give each block once.
 
 The block_reader of fastavro 1.13 does not serve here: it begins only at the header of a file, so it cannot read a
 range.  It decompresses a block of any length: 200 KB become 200 MiB.  fastavro decodes the records; see ``records.py``.

@@ -2,7 +2,7 @@
 
 The rules are Avro's (specification 1.12, schema resolution).  Where several branches of a union fit, the same type
 comes before a promotion, as in Java (Resolver.firstMatchingBranch).  fastavro 1.13 differs: it takes the first branch
-that promotes, fails at aliases in a chain, and does not say which branch a value had.  So it gets two schemas that
+that promotes, fails at aliases in a chain, and does not say which branch a value had, so it gets two schemas that
 leave it no choice: each named type has a name of its own, each field the reader's name, and a branch of several is a
 record with one field, which has the same bytes.  It reads, skips, promotes and fills in what the writer lacks.
 """

@@ -291,7 +291,7 @@ class RowTimes:
     def times(self, batch: pa.RecordBatch, modified_ms: int) -> pa.Int64Array:
         """Return the event times of rows in ms since the epoch; null for rows without a usable one.
 
-        Whether a time is in the future depends on LastModified.  So the result is the same whenever the object is read.
+        Whether a time is in the future depends on LastModified, so the result is the same whenever the object is read.
 
         Raises OptionError if the column is not among those that are read.
         """

@@ -1,6 +1,6 @@
 """Judges the event times of Kafka records batch by batch, and names a record that is refused.
 
-The planner and the executors decide by the same code.  So the planner's peeks skip the records that executors deliver
+The planner and the executors decide by the same code, so the planner's peeks skip the records that executors deliver
 without an event time, and both refuse the same records.
 
 Records may also contain watermarks (Flink: punctuated watermarks).

@@ -82,7 +82,7 @@ def value_times(values: Sequence[object], unit: TimeUnit | None) -> pa.Int64Arra
 def assigned_times(texts: pa.Array, unit: TimeUnit | None) -> pa.Int64Array:
     """Return the times of an array of string or binary whose unit may be detected.
 
-    As in text_times, but zero is 1970 in every unit, and before one is known.  So what it means does not depend on the
+    As in text_times, but zero is 1970 in every unit, and before one is known, so what it means does not depend on the
     values that are read with it, from which the unit is detected.
     """
     times = text_times(texts, unit)
@@ -128,7 +128,7 @@ def number_times(numbers: pa.Array, unit: TimeUnit) -> pa.Int64Array:
     usable = np.asarray(numbers.is_valid()) & (given > -limit) & (given < limit)  # false for NaN
     given = np.where(usable, given, 0)
     if unit == "s":
-        # Neither the product nor the quotient is exact.  But the quotient is the double nearest to the decimal.  So a
+        # Neither the product nor the quotient is exact.  But the quotient is the double nearest to the decimal, so a
         # comparison shows whether the product was rounded up.
         times = np.rint(given * 1000)
         times -= times / 1000 > given

@@ -1,6 +1,6 @@
 r"""Objects that consist of lines, plain or compressed: JSON, CSV and text are read over one cutter of lines.
 
-A line belongs to the range that holds its first byte (Hadoop: LineRecordReader).  So ranges that cover an object
+A line belongs to the range that holds its first byte (Hadoop: LineRecordReader), so ranges that cover an object
 without gaps give each line once.  Lines end with ``\n`` or ``\r\n``.  The last line may end with the object.  A byte
 order mark does not belong to the first line.
 """

@@ -58,7 +58,7 @@ def byte_surveys(
 
     A chunk up to 256 KiB is read whole, and so is an object that is not cut.  Rows and times are exact then.  In other
     chunks, only rows that begin in the first or in the last 64 KiB are read.  If they are longer, these are the first
-    and the last row.  The times are right unless a row between is earlier or later than all of these.  So they are
+    and the last row.  The times are right unless a row between is earlier or later than all of these, so they are
     right if rows are in order of time.  Rows are estimated by the mean length of the rows that were read.
 
     look: reads event times.  None: times are not needed.  Nothing is requested then, and rows are estimated at

@@ -239,7 +239,7 @@ class KafkaCluster:
 class _Absences:
     """Remembers how long the brokers have not known partitions and topics.
 
-    A broker that has just started does not know them yet, and other brokers do not know a new one.  So they count as
+    A broker that has just started does not know them yet, and other brokers do not know a new one, so they count as
     gone only after a while, and later if a broker was away.
     """
 

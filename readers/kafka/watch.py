@@ -1,7 +1,7 @@
 """Watches the ends of partitions with fetch sessions (KIP-227), so that ends that stay the same need not be requested.
 
 A broker keeps the partitions of a session with the positions from which they are fetched, here their ends.  It holds a
-fetch back until any of them shows a record, and its answer names only those that changed.  So a wait costs the same for
+fetch back until any of them shows a record, and its answer names only those that changed, so a wait costs the same for
 ten partitions and for ten thousand.
 
 "Nothing has changed" means that all leaders that answered in time said so, to a fetch that was sent during the wait.

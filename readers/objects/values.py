@@ -2,7 +2,7 @@
 
 A *chunk* is a range of bytes of one version of an object.  One task reads the whole chunk.  Discovery determines its
 range of event times.  A row belongs to the chunk in which it begins (Hadoop: input splits).  A line begins with its
-first byte, and a Parquet row group with the first byte of its first page.  So chunks that cover an object without gaps
+first byte, and a Parquet row group with the first byte of its first page, so chunks that cover an object without gaps
 give each row exactly once, in any format.
 """
 

@@ -6,7 +6,7 @@ wherever it is, Protobuf has the place of its message in the schema: the number 
 varints.  A single 0 means the first message.
 
 A schema never changes under its id, so it is kept.  A missing schema may come: a replica of the registry may be behind
-the primary that the producer used.  So it is requested twice.  But broken values may name schemas that never existed,
+the primary that the producer used, so it is requested twice.  But broken values may name schemas that never existed,
 and must not cause a pause each.
 """
 

@@ -82,7 +82,7 @@ class S3ConnectionConfig:
             return _client(self, service, process_id)
 
 
-# A Python worker may be forked while another thread holds the lock.  So each process has its own lock and clients.
+# A Python worker may be forked while another thread holds the lock, so each process has its own lock and clients.
 @functools.cache
 def _creation(_process_id: int) -> threading.Lock:
     return threading.Lock()

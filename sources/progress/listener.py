@@ -93,7 +93,7 @@ def add_listener(spark: SparkSession, listener: StreamingQueryListener) -> None:
     print a stack trace for every event that it can no longer deliver.
 
     A client of Spark Connect removes its listeners after it has closed the session, which client and server then
-    report as an error.  So there ``spark.stop`` removes them first.
+    report as an error, so there ``spark.stop`` removes them first.
     """
     spark.streams.addListener(listener)
     if spark not in _added and not _is_classic(spark):

@@ -11,10 +11,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "conformance-rules.md"
 COMMAND = "scripts/conformance-rules"
 HEAD = f"""# Rules of the conformance kit
 
-*For authors of connectors whose kit reports a rule.*
-
-Each rule says why it is there, when it holds, and where to look when it fails. A rule is of the contract
-[tier](../conformance.md#tiers) unless it says otherwise, and is skipped for a connector that lacks an ability it needs.
+What the kit checks, for authors of connectors. Each rule says why it is there, when it holds, and where to look when it
+fails. A rule is of the contract [tier](../conformance.md#tiers) unless it says otherwise, and is skipped for a
+connector that lacks an ability it needs.
 
 Made by `{COMMAND}` from the docstrings in `conformance/checks/`; do not edit it.
 """

@@ -1,12 +1,12 @@
 """What a task of the source does with rows of windows before Spark gets them: it sums them up, and packs them.
 
-Spark turns each row of a source in Python into a row of Java.  So windows over the source's own columns have the task
+Spark turns each row of a source in Python into a row of Java, so windows over the source's own columns have the task
 make fewer of them, as Flink's local-global aggregation does.
 
 **Sums.**  Aggregates that merge have one row for all rows of a key in a *slice*: a span of event time that no bound of
 a window cuts, such as a minute for windows of a minute.  This gives the results and the late rows of single rows:
 
-1. All rows of a slice are in the same windows.  So is a row in their place, with the time at which the slice begins.
+1. All rows of a slice are in the same windows, and so is a row in their place, with the time at which the slice begins.
 2. All rows of a batch have one watermark W, that of the end of the batch before.  Spark's watermark is not greater: it
    is W, or that of a source further behind.
 3. A slice [b, e) is summed up only if e - 1 > W, and W is not the end of time.  Its windows end at e or later, so the

@@ -311,7 +311,7 @@ def _arrow_schema(columns: StructType) -> pa.Schema:
 def _time_mode(stream: Stream, operator: WindowOperator) -> TimeMode:
     """Return the kind of time of Spark's timers.
 
-    In processing time Spark runs batches without end.  So a trigger that does not say which timers it uses gets
+    In processing time Spark runs batches without end, so a trigger that does not say which timers it uses gets
     event time.
     """
     if operator.processing_time:

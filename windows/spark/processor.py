@@ -77,7 +77,7 @@ class ProcessorSettings:
     texts: the aggregates of SQL as the user wrote them, by the function's columns; empty for a function in Python.
     in_columns: whether windows are kept in columns, and their results come many at once.
 
-    Results of a stateful step come before the watermark that made them due, as in Flink.  So such rows are late only
+    Results of a stateful step come before the watermark that made them due, as in Flink, so such rows are late only
     behind the watermark of the batch before, and buckets keep that watermark.
     """
 

@@ -1,7 +1,7 @@
 """Finds the sources of a stream in its plan, and has them give their watermark.
 
 The user's DataFrame may already have steps after the source.  The source is found only in the plan, and loaded once
-more with the options that windows need.  So this module talks to Spark's planner (Catalyst), which has no Python API.
+more with the options that windows need, so this module talks to Spark's planner (Catalyst), which has no Python API.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Lists the objects below a prefix of a bucket, several folders at a time.
 
-Endpoints differ in the order of keys.  So no listing begins or ends at a key: what is listed at the same time has
+Endpoints differ in the order of keys, so no listing begins or ends at a key: what is listed at the same time has
 prefixes of which none begins with another.
 """
 
