@@ -90,3 +90,8 @@ def judge_dropped(row: Row, delay_ms: int, spark_ms: int) -> None:
     assert row.at_ms > spark_ms - delay_ms, (
         f"with a delay of {delay_ms} Spark's watermark is {spark_ms - delay_ms} and drops {row}"
     )
+
+
+def raced(views: dict[str, View]) -> bool:
+    """Return whether records were deleted within a plan, which then may know them, or not."""
+    return any(v.begin != v.log.begin for v in views.values())
