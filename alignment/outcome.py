@@ -13,11 +13,14 @@ from math import inf
 from typing import NamedTuple
 
 from tidegate.alignment.cuts import Cuts, Cutter
+from tidegate.alignment.generators import SplitWatermark
 from tidegate.alignment.group import GroupBound
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Limits, Plan, Progress, SplitPlan, SplitState, holders
 from tidegate.alignment.splits import Extent, Positions, SplitId, SplitRange
 from tidegate.alignment.standing import Standing, find_lows
+
+_GONE = (SplitState.FINISHED, SplitState.REMOVED)
 
 
 def split_watermark(reached_ms: int, out_of_orderness_ms: int) -> int:
@@ -52,6 +55,27 @@ def multiplexed(before_ms: int | None, active: Collection[int | None], others: C
         return before_ms
     least = combine([w for w in active if w is not None], [w for w in others if w is not None])
     return advanced(before_ms, least)
+
+
+def holding_generators(
+    said: Mapping[SplitId, SplitWatermark], states: Mapping[SplitId, SplitState]
+) -> dict[SplitId, bool]:
+    """Return for each split that is there and has a generator whether it holds back the source's watermark.
+
+    states: of all splits before the batch.
+    """
+    there = {s: state for s in said if (state := states.get(s, SplitState.REMOVED)) not in _GONE}
+    return {s: state is not SplitState.IDLE and not said[s].is_idle for s, state in there.items()}
+
+
+def generated_watermark(
+    before_ms: int | None, said: Mapping[SplitId, SplitWatermark], holding: Mapping[SplitId, bool]
+) -> int | None:
+    """Return the source's watermark from those of its splits, and from the last one; None: there is none yet."""
+    active = [split.watermark_ms for s, split in said.items() if holding.get(s, False)]
+    return multiplexed(
+        before_ms, active, [split.watermark_ms for s, split in said.items() if not holding.get(s, False)]
+    )
 
 
 class Bound(NamedTuple):
@@ -113,8 +137,11 @@ def find_outcome(
     splits = _described(standing, states, cuts, _late_rows(standing, cuts, index))
     holding = _holding(standing, states, positions)
     reached = _reached(standing, splits, index) if in_group or limits.wants_watermark else {}
+    # Rule 2: a split that waits for the clock holds back no others.
+    states_before = {**standing.states, **dict.fromkeys(standing.held, SplitState.IDLE)}
+    generators = holding_generators(standing.generated, states_before)
     if limits.generated:
-        now_ms = standing.generated_ms
+        now_ms = generated_watermark(before.watermark_ms, standing.generated, generators)
     elif limits.by_completeness:
         now_ms = _complete_and_read(standing, splits, cut_ms)
     else:
@@ -144,7 +171,16 @@ def find_outcome(
     heads = ((span.head, ranges.get(split)) for split, span in standing.spans.items())
     oldest_ms = min((head.event_time_ms for head, read in heads if read and head.position < read.end), default=None)
     return Plan(
-        ranges, standing.ends, progress, bound.low_ms, bound.held_by, group_bound_ms, next_low_ms, splits, oldest_ms
+        ranges,
+        standing.ends,
+        progress,
+        bound.low_ms,
+        bound.held_by,
+        group_bound_ms,
+        next_low_ms,
+        splits,
+        oldest_ms,
+        generators,
     )
 
 

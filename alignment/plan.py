@@ -14,12 +14,13 @@ FLINK-36751).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, NamedTuple, TypeAlias
 
 from tidegate.alignment.budget import UNLIMITED, Budget, CostOf, split_rows
+from tidegate.alignment.generators import SplitWatermark
 from tidegate.alignment.splits import NEVER_MS, Extents, Positions, SplitId, SplitRange
 
 
@@ -92,8 +93,8 @@ class Observed:
     idle: splits that have had nothing to read for the idle timeout; others in it are ignored.
     starts: the starts of splits that are new, or hold other records than before.
     hollow: the begins of long stretches before positions that have no record to align by, if an earlier run found them.
-    generated: takes the states of the splits, and returns the source's watermark by its generators, from the rows that
-        were read; None: it has no generators.
+    generated: the watermarks of the splits by their generators, from the rows that were read; None: the source has no
+        generators.
     complete_ms: no record at or before it is still to be discovered; None: that is not known.
     """
 
@@ -102,7 +103,7 @@ class Observed:
     idle: Collection[SplitId] = ()
     starts: Positions = field(default_factory=dict)
     hollow: Positions = field(default_factory=dict)
-    generated: Callable[[Mapping[SplitId, SplitState]], int | None] | None = None
+    generated: Mapping[SplitId, SplitWatermark] | None = None
     complete_ms: int | None = None
 
 
@@ -181,6 +182,7 @@ class Plan:
     next_low_ms: the lowest event time that is still unread after the batch and holds back others.
     splits: the state of every split, removed ones included.
     oldest_ms: the earliest event time among the first records of the ranges.
+    generators: for each split that is there and has a generator, whether it holds back the source's watermark.
     """
 
     ranges: Mapping[SplitId, SplitRange]
@@ -192,3 +194,4 @@ class Plan:
     next_low_ms: int | None
     splits: Mapping[SplitId, SplitPlan]
     oldest_ms: int | None = None
+    generators: Mapping[SplitId, bool] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from tidegate.alignment.cuts import Cut, Span
+from tidegate.alignment.generators import SplitWatermark
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Limits, Observed, Progress, SplitState
 from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId, SplitRange
@@ -32,7 +33,7 @@ class Standing:
     held: the splits that wait for the clock, since their heads are in the future; they hold back no others (rule 2).
     low_ms: the lowest event time that holds the bound; None: nothing does, or the batch is not aligned.
     held_by: the split whose head has that time.
-    generated_ms: the source's watermark by its generators, from the rows that were read.
+    generated: the watermarks of the splits by their generators, from the rows that were read.
     complete_ms: no record at or before it is still to be discovered.
     """
 
@@ -50,7 +51,7 @@ class Standing:
     held: frozenset[SplitId] = frozenset()
     low_ms: int | None = None
     held_by: SplitId | None = None
-    generated_ms: int | None = None
+    generated: Mapping[SplitId, SplitWatermark] = field(default_factory=dict)
     complete_ms: int | None = None
 
     @property
@@ -121,11 +122,8 @@ def find_standing(observed: Observed, index: TimeIndex, limits: Limits) -> Stand
     beyond = _before_stops(index.heads(at_targets), limits) if at_targets else {}
     standing = Standing(progress, extents, starts, ends, spans, hollow, states, beyond)
     held = frozenset(s for s, head_ms in standing.heads_ms.items() if limits.holds(head_ms))
-    standing = _with_late(replace(standing, held=held, complete_ms=observed.complete_ms), limits, observed.starts)
-    if observed.generated is not None:
-        # Rule 2: a split that waits for the clock holds back no others.
-        of_generators = observed.generated({**states, **dict.fromkeys(held, SplitState.IDLE)})
-        standing = replace(standing, generated_ms=of_generators)
+    standing = replace(standing, held=held, complete_ms=observed.complete_ms, generated=observed.generated or {})
+    standing = _with_late(standing, limits, observed.starts)
     return _with_low(standing, index, limits) if limits.aligned else standing
 
 

@@ -1,4 +1,4 @@
-"""The watermark from generators: their watermarks of splits, and the source's watermark that follows.
+"""The watermarks of splits by their generators, from which a plan derives the source's.
 
 Before each plan the generators see the rows that were read since the last plan, so the watermark of a batch is known
 before it runs, and a repeated batch has the same watermark.
@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tidegate.alignment.generators import GeneratorRun, GeneratorSupplier, SplitWatermark, name_of, new_generator
-from tidegate.alignment.outcome import advanced, multiplexed
-from tidegate.alignment.plan import Progress, SplitState
+from tidegate.alignment.outcome import advanced
 from tidegate.alignment.splits import Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import Json
 from tidegate.errors import DataLossError, ObjectGoneError
@@ -23,7 +22,6 @@ from tidegate.readers.events.event import SourceEvent
 _LOG = logging.getLogger("tidegate.planner")
 
 _DETAILED_SPLITS = 100
-_GONE = {SplitState.FINISHED, SplitState.REMOVED}
 
 
 def no_events(_: str) -> Collection[SourceEvent]:
@@ -42,7 +40,7 @@ class ReaderFeed:
 class GeneratedWatermarks:
     """The generated watermarks of one run, from source events and from ranges that no event has reported.
 
-    snapshot, progress: of the offset with which the run begins.
+    snapshot, positions: of the offset with which the run begins.
     """
 
     def __init__(
@@ -52,25 +50,22 @@ class GeneratedWatermarks:
         take_events: Callable[[], Collection[SourceEvent]] = tuple,
         *,
         snapshot: Json | None,
-        progress: Progress,
+        positions: Positions,
     ) -> None:
         self._supplier, self._read, self._take_events = supplier, read, take_events
         self._name = name_of(new_generator(supplier))
-        self._active: set[SplitId] = set()  # the splits that the watermark is the minimum of
-        self._idle: set[SplitId] = set()
         self._reported: dict[tuple[SplitId, int], SourceEvent] = {}
         self._begun_after: dict[SplitId, int] = {}  # the batch that was planned last when a split began
         self._read_here, self._rows = 0, Counter(rows=0, late=0)
         said = snapshot or {}
-        self._said = {s: _said_of(said, s, self._name) for s in progress.positions}
+        self._said = {s: _said_of(said, s, self._name) for s in positions}
         if said.get("by", self._name) != self._name:
             _LOG.warning(
                 "the watermark generator was %s, and is %s now: it begins without the state of the other one",
                 said["by"],
                 self._name,
             )
-        self._seen: dict[SplitId, int] = {**progress.positions, **said.get("unseen", {})}
-        self._watermark_ms = progress.watermark_ms
+        self._seen: dict[SplitId, int] = {**positions, **said.get("unseen", {})}
 
     def see(self, positions: Positions, readable: Collection[SplitId], promised_ms: int | None = None) -> None:
         """Take in the generators' watermarks of the rows up to the positions.  Called before every plan.
@@ -133,30 +128,28 @@ class GeneratedWatermarks:
             self._reported = {at: event for at, event in self._reported.items() if at[0] != split}
             self._seen[split], self._said[split], self._begun_after[split] = start, SplitWatermark(), last_batch
 
-    def combine(self, states: Mapping[SplitId, SplitState]) -> int | None:
-        """Return the source's watermark, by the states of all splits before the batch."""
-        said = self._said
-        there = {s for s in said if states.get(s, SplitState.REMOVED) not in _GONE}
-        self._idle = {s for s in there if said[s].is_idle or states[s] is SplitState.IDLE}
-        self._active = there - self._idle
-        watermarks = {s: split.watermark_ms for s, split in said.items()}
-        active = [watermarks.pop(s) for s in self._active]
-        self._watermark_ms = multiplexed(self._watermark_ms, active, watermarks.values())
-        return self._watermark_ms
+    @property
+    def splits(self) -> Mapping[SplitId, SplitWatermark]:
+        """The watermarks of the splits, from the rows that were seen."""
+        return dict(self._said)
 
-    def progress(self) -> Json:
-        """Return the fields of ``GeneratedProgress``."""
-        holding = [(self._said[s].watermark_ms, s) for s in self._active & self._said.keys()]
-        silent = sorted(s for watermark_ms, s in holding if watermark_ms is None)
-        slowest = min(((at_ms, s) for at_ms, s in holding if at_ms is not None), default=(None, None))[1]
+    def progress(self, holding: Mapping[SplitId, bool]) -> Json:
+        """Return the fields of ``GeneratedProgress``.
+
+        holding: for each split that is there, whether it holds back the source's watermark.
+        """
+        said = {s: (split.watermark_ms, holding[s]) for s, split in self._said.items() if s in holding}
+        holders = [(watermark_ms, s) for s, (watermark_ms, holds) in said.items() if holds]
+        silent = sorted(s for watermark_ms, s in holders if watermark_ms is None)
+        slowest = min(((at_ms, s) for at_ms, s in holders if at_ms is not None), default=(None, None))[1]
         return {
             "held_by": silent[0] if silent else slowest,
             "read_here": self._read_here,
             "rows": self._rows["rows"],
             "late_rows": self._rows["late"],
             "by_split": {
-                s: (self._said[s].watermark_ms, "active" if s in self._active else "idle")
-                for s in sorted((self._active | self._idle) & self._said.keys())[:_DETAILED_SPLITS]
+                s: (watermark_ms, "active" if holds else "idle")
+                for s, (watermark_ms, holds) in sorted(said.items())[:_DETAILED_SPLITS]
             },
         }
 

@@ -69,7 +69,7 @@ class Observer:
                 read,
                 take_events,
                 snapshot=before.generators,
-                progress=before.progress,
+                positions=before.progress.positions,
             )
 
     def observe(self, start: Json, before: Offset, batch: int, *, bounded: bool) -> Observed | None:
@@ -93,7 +93,7 @@ class Observer:
             readable = {s for s, extent in observed.extents.items() if extent.available}
             self.generated.see(still_held, readable, before.progress.watermark_ms)
             self.generated.begin(observed.starts, observed.progress.positions, batch)
-            observed = replace(observed, generated=self.generated.combine)
+            observed = replace(observed, generated=self.generated.splits)
         if self.bad_records is not None:
             self.bad_records.count(positions)
             self.bad_records.begin(observed.starts)

@@ -88,7 +88,7 @@ class ProgressReporter:
             unavailable_splits=_first(s for s, extent in extents.items() if not extent.available),
             diverged_splits=_first(self._diverged),
             bad_records_total=None if opened.bad_records is None else opened.bad_records.total,
-            generated=None if opened.generated is None else opened.generated.progress(),
+            generated=None if opened.generated is None else opened.generated.progress(planned.generators),
             completeness=_shown(opened.completeness()),
             by_split=_details(planned, remaining),
         )

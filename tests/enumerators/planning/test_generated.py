@@ -14,7 +14,8 @@ from tidegate.alignment.generators import (
     RowWatermarkGenerator,
     SplitWatermark,
 )
-from tidegate.alignment.plan import Progress, SplitState
+from tidegate.alignment.outcome import generated_watermark, holding_generators
+from tidegate.alignment.plan import SplitState
 from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.planning.generated import GeneratedWatermarks, said_before
 from tidegate.errors import DataLossError
@@ -90,6 +91,19 @@ def alone(supplier, times):
     return run.end().watermark_ms
 
 
+class Planned(GeneratedWatermarks):
+    """With the plans of a run, each of which begins with the watermark of the one before."""
+
+    def __init__(self, *parts, watermark_ms=None, **state):
+        super().__init__(*parts, **state)
+        self._watermark_ms = watermark_ms
+
+    def combine(self, states):
+        holding = holding_generators(self.splits, states)
+        self._watermark_ms = generated_watermark(self._watermark_ms, self.splits, holding)
+        return self._watermark_ms
+
+
 class Inbox:
     """Events on their way to the coordinator."""
 
@@ -118,8 +132,8 @@ def test_events_that_are_lost_doubled_late_or_of_parts_change_nothing(name, rows
         ends |= {wanted.split_id: wanted.end for wanted in ranges}
         snapshot = generated.snapshot(ends)
         if chance.random() < 0.3:  # a restart, with the offset of the batch and nothing else
-            progress = Progress(dict(ends), watermark_ms=watermark_ms)
-            generated = GeneratedWatermarks(supplier, splits.read, inbox.take, snapshot=snapshot, progress=progress)
+            given = {"snapshot": snapshot, "positions": dict(ends), "watermark_ms": watermark_ms}
+            generated = Planned(supplier, splits.read, inbox.take, **given)
         for wanted in ranges:
             cut = chance.randint(wanted.start, wanted.end - 1) if supplier().is_divisible else wanted.start
             parts = [replace(wanted, end=cut), replace(wanted, start=cut)] if cut > wanted.start else [wanted]
@@ -135,7 +149,7 @@ def test_events_that_are_lost_doubled_late_or_of_parts_change_nothing(name, rows
 
 def begun(splits, take_events=tuple, supplier=bounded, names=None, batch=-1):
     """Return generators of splits from which nothing was read."""
-    generated = GeneratedWatermarks(supplier, splits.read, take_events, snapshot=None, progress=Progress({}))
+    generated = Planned(supplier, splits.read, take_events, snapshot=None, positions={})
     generated.begin(dict.fromkeys(names or splits.times, 0), names or splits.times, batch)
     return generated
 
@@ -220,7 +234,7 @@ def test_rows_behind_the_source_s_watermark_are_counted_once_whoever_shows_them(
     generated = begun(splits, inbox.take)
     inbox.events = [splits.event(bounded, SplitRange("a", 0, 4), SplitWatermark(), promised_ms=19)] * 2
     generated.see({"a": 4, "b": 2}, "ab", 19)
-    said = generated.progress()
+    said = generated.progress({})
     assert (said["rows"], said["late_rows"], said["read_here"]) == (6, 3, 2)
 
 
@@ -250,7 +264,7 @@ def test_rows_that_were_read_and_are_gone_are_no_loss(caplog):
         yield
 
     snapshot = {"splits": {"a": {"watermark": 5}}, "unseen": {"a": 0}}
-    generated = GeneratedWatermarks(bounded, read, snapshot=snapshot, progress=Progress({"a": 3}, watermark_ms=5))
+    generated = Planned(bounded, read, snapshot=snapshot, positions={"a": 3}, watermark_ms=5)
     generated.see({"a": 3}, "a")
     assert generated.combine({"a": SplitState.CAUGHT_UP}) == 5
     assert "records 0 to 3 are gone" in caplog.text
@@ -275,7 +289,7 @@ def test_a_split_that_is_forgotten_leaves_nothing_behind():
     generated.begin({}, "a")
     assert generated.combine({"a": SplitState.CAUGHT_UP}) == 6
     assert generated.snapshot({"a": 1}).keys() == {"by", "splits"}
-    assert generated.progress()["by_split"].keys() == {"a"}
+    assert generated.progress({"a": True})["by_split"].keys() == {"a"}
 
 
 def test_another_generator_begins_without_the_state_of_the_one_before(caplog):
@@ -285,8 +299,7 @@ def test_another_generator_begins_without_the_state_of_the_one_before(caplog):
     snapshot = first.snapshot({"a": 4})
     assert said_before(snapshot, ReadTask((SplitRange("a", 3, 4),)), EveryThird)[0].state == {"rows": 3}
     assert said_before(snapshot, ReadTask((SplitRange("a", 3, 4),)), bounded)[0] == SplitWatermark(30)
-    progress = Progress({"a": 4}, watermark_ms=30)
-    second = GeneratedWatermarks(bounded, splits.read, snapshot=snapshot, progress=progress)
+    second = Planned(bounded, splits.read, snapshot=snapshot, positions={"a": 4}, watermark_ms=30)
     second.see({"a": 4}, "a")
     assert second.combine({"a": SplitState.CAUGHT_UP}) == 36
     assert "was EveryThird, and is BoundedOutOfOrdernessWatermarks now" in caplog.text
