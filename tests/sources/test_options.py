@@ -53,10 +53,10 @@ from tidegate.watermarks import AscendingTimestampsWatermarks
         ),
     ],
 )
-@pytest.mark.parametrize("spelt", [str, str.lower, str.upper])
-def test_every_option_is_understood_however_it_is_spelt(options, field, value, spelt):
-    source = KafkaSource.from_options({spelt(name): given for name, given in {**NEEDED, **options}.items()})
-    assert getattr(source, field) == value
+def test_every_option_is_understood_however_it_is_spelt(options, field, value):
+    for spelt in (str, str.lower, str.upper):
+        source = KafkaSource.from_options({spelt(name): given for name, given in {**NEEDED, **options}.items()})
+        assert getattr(source, field) == value
 
 
 @pytest.mark.parametrize("other", [{"subscribePattern": "o.*"}, {"assign": '{"orders": [0, 1]}'}])
@@ -74,13 +74,10 @@ def test_the_other_ways_to_subscribe(other):
             {"maxDrift": "10"},
             "the option 'maxDrift' is '10': a duration needs a unit, such as '10 minutes' or '500 ms'",
         ),
-        ({"maxDrift": "0 ms"}, "the option 'maxDrift' is '0 ms', but it must be at least one millisecond"),
-        ({"maxDrift": "999999999 days"}, "the option 'maxDrift' is '999999999 days'"),
         (
             {"alignmentGroup": "join"},
             "the alignment group is 'join', but a group needs a max drift (options maxDrift, alignmentGroup)",
         ),
-        ({"alignmentGroup": "", "maxDrift": "1 s"}, "the option 'alignmentGroup' is '', but it must have 1 to 64"),
         (
             {"alignmentMembers": "1", "maxDrift": "1 s"},
             (
@@ -88,41 +85,22 @@ def test_the_other_ways_to_subscribe(other):
                 "alignmentMembers, alignmentLocation)"
             ),
         ),
-        (
-            {"alignmentMembers": "0", "alignmentGroup": "j", "maxDrift": "1 s"},
-            "the option 'alignmentMembers' is '0', but it must be at least one",
-        ),
         ({"alignment": "none", "maxDrift": "1 s"}, "maxDrift needs alignment 'event-time', but it is"),
         ({"alignment": "none", "futureEventTime": "hold"}, "futureEventTime is 'hold', which needs alignment"),
-        ({"lateSplits": "catch-up"}, "lateSplits is 'catch-up', which needs maxDrift"),
         (
             {"eventTime": "jsn:/at"},
             "the option 'eventTime' is 'jsn:/at': expected timestamp, header:NAME or json:/",
         ),
-        ({"eventTime": "header:"}, "expected the name of a header"),
         ({"eventTimeUnit": "ms"}, "eventTimeUnit is 'ms', but only a header or a JSON field has a unit of its own"),
-        ({"eventTime": "json:/at", "eventTimeUnit": "h"}, "expected 's', 'ms', 'us', 'ns' or 'iso8601'"),
-        ({"maxFutureSkew": "-1 s"}, "the option 'maxFutureSkew' is '-1 s': expected a duration of 0 or more"),
         (
             {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"},
             "minOffsetsPerTrigger is 9, more than maxOffsetsPerTrigger, which is 8",
         ),
-        (
-            {"targetBatchDuration": "0 s"},
-            "the option 'targetBatchDuration' is '0 s': expected a duration of 1 ms or more",
-        ),
-        ({"discoveryInterval": "-1 s"}, "the option 'discoveryInterval' is '-1 s': expected a duration above 0"),
-        ({"sourceWatermark": "yes"}, "the option 'sourceWatermark' is 'yes'"),
-        ({"sourceWatermrk": "rows"}, "there is no option 'sourcewatermrk'; did you mean 'sourceWatermark'?"),
-        ({"idleTimeout": "0 s"}, "the option 'idleTimeout' is '0 s', but it must be more than zero"),
-        ({"maxOutOfOrderness": "-1 ms"}, "the option 'maxOutOfOrderness' is '-1 ms', but it must be zero or more"),
         ({"maxOffsetsPerTrigger": "0"}, "the option 'maxOffsetsPerTrigger' is '0': expected a whole number above 0"),
-        ({"failOnDataLoss": "perhaps"}, "the option 'failOnDataLoss' is 'perhaps': expected true or false"),
         (
             {"alignment": "event_time"},
             "is 'event_time': expected 'event-time' or 'none'; did you mean 'event-time'?",
         ),
-        ({"logLevel": "LOUD"}, "the option 'logLevel' is 'LOUD': expected 'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
         (
             {"startingOffsets": "first"},
             "the option 'startingOffsets' is 'first': expected earliest, latest, or an offset",
@@ -131,18 +109,7 @@ def test_the_other_ways_to_subscribe(other):
             {"startingOffsets": '{"orders": 5}'},
             '-2 (earliest) or -1 (latest) for every partition, such as {"orders": {"0": 23, "1": 7}}',
         ),
-        ({"startingOffsets": '{"orders": {"0": -3}}'}, "expected an offset of 0 or more"),
-        ({"startingOffsets": '{"orders": {"0": true}}'}, "expected an offset of 0 or more"),
-        ({"startingOffsets": '{"orders": {"-1": 5}}'}, "expected an offset of 0 or more"),
         ({"startingOffsets": '{"orders": {"0": 5, "0": 6}}'}, "it names '0' twice"),
-        ({"startingOffsets": "{}"}, "it names no partition"),
-        ({"endingOffsets": '{"orders": {}}'}, "it names no partition"),
-        ({"endingOffsets": '{"orders": {"0": -2}}'}, "endingOffsets says earliest (-2), before any record"),
-        ({"startingTimestamp": "-1"}, "the option 'startingTimestamp' is '-1': expected a time in milliseconds since"),
-        (
-            {"startingOffsetsByTimestamp": '{"orders": {"0": -3}}'},
-            'every partition, such as {"orders": {"0": 1700000000000, "1": 1700000003600}}',
-        ),
         ({"startingOffsets": '{"orders": {"0": '}, "malformed JSON at character"),
         *(
             (
@@ -152,7 +119,6 @@ def test_the_other_ways_to_subscribe(other):
             for time in ("yesterday", "1.5", "2026-11-22T10:00:00", "2026-13-01T00:00:00Z")
         ),
         ({"subscribe": "['orders']"}, "\"['orders']\" cannot be the name of a topic; expected letters, digits"),
-        ({"subscribe": "orders, a b"}, "'a b' cannot be the name of a topic"),
         ({"endingOffsets": "earliest"}, "endingOffsets says earliest (-2), before any record"),
         ({"subscribePattern": "o.*"}, "the options subscribe and subscribePattern exclude each other"),
         ({"kafka__isolation__level": "committed"}, "expected read_uncommitted or read_committed"),
@@ -160,18 +126,12 @@ def test_the_other_ways_to_subscribe(other):
             {"kafka__isolation__levl": "x"},
             "there is no option 'kafka.isolation.levl'; did you mean 'kafka.isolation.level'?",
         ),
-        (
-            {"kafka__fetch__max__bytes": "many"},
-            "'kafka.fetch.max.bytes' is malformed: expected a whole number above zero",
-        ),
         ({"kafka__auto__offset__reset": "earliest"}, "is of another client of Kafka; here, set startingOffsets"),
-        ({"kafka__config__providers": "file"}, "is of another client of Kafka; here, write the values themselves"),
         ({"archive": "gs://lake"}, "the option 'archive' is 'gs://lake': expected a folder, or s3://bucket/prefix"),
         (
             {"archive": "/lake", "kafka__isolation__level": "read_uncommitted"},
             "kafka.isolation.level is 'read_uncommitted', but an archive holds only committed records",
         ),
-        ({"kafka__client__rak": "a"}, "there is no option 'kafka.client.rak'; did you mean 'kafka.client.rack'?"),
     ],
 )
 def test_a_wrong_option_gets_one_sentence(options, sentence):
@@ -186,17 +146,9 @@ def test_a_wrong_option_gets_one_sentence(options, sentence):
     [
         ({"subscribe": "orders"}, "the option 'kafka.bootstrap.servers' is missing"),
         ({"kafka.bootstrap.servers": "here"}, "one of the options subscribe, subscribePattern, assign must be set"),
-        ({"kafka.bootstrap.servers": "here", "subscribe": " , "}, "the option 'subscribe' is ' , ': it is empty"),
         ({"kafka.bootstrap.servers": "here", "subscribePattern": "("}, "it is not a regular expression: missing )"),
-        (
-            {"kafka.bootstrap.servers": "here", "subscribePattern": " "},
-            "the option 'subscribePattern' is ' ': expected a",
-        ),
         ({"kafka.bootstrap.servers": "here", "assign": "orders"}, "the option 'assign' is 'orders'"),
-        ({"kafka.bootstrap.servers": "here", "assign": '{"orders": "12"}'}, "expected the partitions of every topic"),
-        ({"kafka.bootstrap.servers": "here", "assign": '{"orders": [-1]}'}, "expected the partitions of every topic"),
         ({"kafka.bootstrap.servers": "here", "assign": '{"orders": []}'}, "it names no partition of 'orders'"),
-        ({"kafka.bootstrap.servers": "here", "assign": "{}"}, "the option 'assign' is '{}'"),
     ],
 )
 def test_what_is_missing_is_named(options, sentence):
@@ -222,12 +174,8 @@ def test_a_topic_that_cannot_exist_is_refused_wherever_it_is_named(options_with,
     ("source", "option", "instead"),
     [
         (KafkaSource, "topic", "set subscribe, subscribePattern or assign"),
-        (KafkaSource, "path", "set subscribe, subscribePattern or assign, and load without a path"),
         (S3Source, "subscribe", "S3 has no topics; set path to s3://bucket/prefix"),
         (S3Source, "cloudFiles.useNotifications", "set queueUrl"),
-        (S3Source, "timestampFormat", "times are read in ISO 8601; read others as strings"),
-        (S3Source, "checkpointLocation", "set it on writeStream"),
-        (KafkaSource, "checkpointLocation", "set it on writeStream"),
     ],
 )
 def test_an_option_that_is_known_from_elsewhere_gets_what_stands_for_it_here(source, option, instead):
@@ -249,7 +197,6 @@ def test_no_option_is_said_to_be_of_elsewhere(source):
 @pytest.mark.parametrize(
     ("max_drift", "sentence"),
     [
-        (timedelta(hours=-1), "max drift is -1:00:00, but it must be at least one millisecond"),
         (timedelta(microseconds=999), "max drift is 0:00:00.000999, but it must be at least one millisecond"),
         (3600, "max_drift is 3600, but it must be a timedelta, such as timedelta(hours=1)"),
     ],
@@ -274,14 +221,8 @@ GENERATED = WatermarkStrategy.for_generator(AscendingTimestampsWatermarks)
             {"bad_records_path": "a", "future_event_time": "fail"},
             "badRecordsPath is set, but futureEventTime is 'fail', which refuses records by the time of the clock",
         ),
-        (
-            {"bad_records_path": "a", "bad_event_time": "ignore", "future_event_time": "fail"},
-            "badRecordsPath is set, but badEventTime is 'ignore'",
-        ),
-        ({"bad_records_path": "https://x/y"}, "'https://x/y': expected a folder, or s3://bucket/prefix"),
         ({"errors.deadletterqueue.topic.name": "dead"}, "set badRecordsPath"),
         ({"watermark_from": "heder:x"}, "did you mean 'header:'"),
-        ({"watermark_from": "timestamp"}, "expected header:NAME, json:/pointer/into/value, or avro: or protobuf:"),
         (
             {"watermark_from": "json:/at", "watermarks": BOUNDED},
             "watermarkFrom and maxOutOfOrderness exclude each other",
@@ -292,15 +233,9 @@ GENERATED = WatermarkStrategy.for_generator(AscendingTimestampsWatermarks)
         ),
         ({"event_time": "avro:/at"}, "avro: needs a schema registry; set schema.registry.url"),
         ({"event_time": len, "schema_registry_url": "http://a:b@r"}, "url' holds a login; put it into"),
-        ({"watermark_from": "protobuf:/done"}, "protobuf: needs a schema registry; set schema.registry.url"),
-        ({"event_time": "avro:", "schema_registry_url": "http://r"}, "expected a pointer to a field"),
         (
             {"schema_registry_bearer_auth_token": "t"},
             "'schema.registry.url' is missing, and 'schema.registry.bearer.auth.token' needs",
-        ),
-        (
-            {"schema_registry_url": "http://r", "schema_registry_basic_auth_user_info": "anna"},
-            "basic.auth.user.info' is malformed: expected user:password",
         ),
         (
             {
@@ -356,8 +291,6 @@ def test_in_python_each_option_has_its_own_name_in_snake_case():
             {"max_drift": "1 hour", "watermarks": BOUNDED},
             "max_drift: watermarks is set, and would override it; give one of them",
         ),
-        ({"max_drift": "an hour"}, "the option 'max_drift' is 'an hour': expected a duration"),
-        ({"max_drift": "0 s"}, "the option 'max_drift' is '0 s', but it must be at least one millisecond"),
         ({"alignment_group": "g"}, "needs a max drift (options max_drift, alignment_group)"),
         ({"maxDrift": "1 hour"}, "there is no option 'maxDrift'; did you mean 'max_drift'"),
     ],

@@ -61,7 +61,6 @@ class Member:
         )
         if self.bounded:
             self.run.bound_run()
-        self.alive, self.joined, self.targets = True, False, {}
 
     def plan(self):
         """Take a batch; return the event times that it reads."""
@@ -71,9 +70,6 @@ class Member:
 
     def make_plan(self):
         """Plan a batch; a member that dies now forgets it."""
-        self.joined = True
-        if self.bounded and not self.targets:
-            self.targets = {split: len(times) for split, times in self.logs.times.items()}
         end = self.run.latest_offset(self.offset)
         self.changed = end != self.offset
         if self.changed:
@@ -88,30 +84,14 @@ class Member:
         """Read the batch that was stored last, and report the rest to the group; return its event times."""
         if self.before is None:
             return []
-        self.joined = True
         batch = read(self.run, self.before, self.offset)
         self.before = None
         self.seen += batch
         return [self.logs.times[split][position] for split, position in batch]
 
-    def limit(self, split):
-        """Return the present end of a split."""
-        stop, last = self.logs.ends.get(split), len(self.logs.times[split])
-        return last if stop is None else min(stop, last)
-
-    def head(self, offset):
-        """Return the lowest event time after an offset that this run still has to read.
-
-        Records at or before the watermark are late, and hold back nobody.
-        """
-        positions = offset.get("positions", {}).items()
-        ends = {s: min(self.limit(s), self.targets.get(s, self.limit(s))) for s, _ in positions}
-        heads = [self.logs.times[s][p] for s, p in positions if p < ends[s]]
-        return min((time for time in heads if time > offset.get("watermark", -1)), default=float("inf"))
-
     def die(self):
         """End as after SIGKILL: the note stays."""
-        self.alive, self.planned = False, None
+        self.planned = None
 
     def stop(self):
         self.run.close()

@@ -183,7 +183,7 @@ def test_a_lease_that_covers_the_schedule_of_a_member_holds_those_that_run_more_
     assert hourly.late == []
 
 
-@pytest.mark.parametrize("swapped", range(2, 6))
+@pytest.mark.parametrize("swapped", [2, 5])
 def test_the_order_of_two_jobs_may_change_from_hour_to_hour(tmp_path, swapped):
     hourly = Hourly(tmp_path)
     for hour in range(8):

@@ -25,7 +25,6 @@ DISORDER = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=1))
     [
         ({"path": "/data/in"}, "expected a path such as s3://bucket/prefix"),
         ({"event_time": "colum:at"}, "did you mean 'column:'"),
-        ({"event_time": "path:{yyy}"}, "yyyy"),
         (
             {"file_format": "parket"},
             "'file_format' is 'parket': expected 'parquet', 'json', .* or 'binaryFile'; did you mean 'parquet'",
@@ -33,51 +32,31 @@ DISORDER = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=1))
         ({"access_key": "only"}, "accessKey and secretKey are set together"),
         ({"event_time_unit": "ms"}, "only a column has a unit"),
         ({"state_location": "s3a://bucket/in/state"}, "lies in the path 's3://bucket/in'"),
-        ({"state_location": "s3n://bucket/in/state"}, "lies in the path 's3://bucket/in'"),
-        ({"clean_source": "move"}, "'off', 'archive' or 'delete'"),
         ({"clean_source": "archive"}, "cleanSource is 'archive', but the option 'sourceArchiveDir' is missing"),
         (
             {"source_archive_dir": "s3://bucket/old"},
             "is 's3://bucket/old', which needs cleanSource 'archive', but it is 'off'",
         ),
         ({"clean_source": "delete", "starting_timestamp": 5}, "leaves rows of an object unread"),
-        ({"clean_source": "archive", "source_archive_dir": "/old"}, "expected a path such as s3://bucket/prefix"),
-        ({"clean_source": "archive", "source_archive_dir": "s3://bucket"}, "lies in the path .* would be read again"),
-        ({"clean_source": "archive", "source_archive_dir": "s3n://bucket/in/old"}, "would be read again"),
         (
             {"endpoint": "127.0.0.1:9000"},
             "'endpoint' is '127.0.0.1:9000': expected a URL, such as http://localhost:9000",
         ),
-        ({"endpoint": "http:/host:9000"}, "'endpoint' is 'http:/host:9000': expected a URL"),
         ({"endpoint": "http://me:secret@host:9000"}, "'endpoint' is 'http://host:9000': a user or a password in the"),
         ({"watermark_from": "marker:_SUCCESS"}, "has no folder with a time and a marker's name after it"),
-        (
-            {"watermark_from": "marker:{yyyy}/_SUCCESS", "watermarks": DISORDER},
-            "watermarkFrom and maxOutOfOrderness exclude each other",
-        ),
         ({"null_value": "-"}, "^nullValue is an option of csv, but fileFormat is 'parquet'$"),
-        ({"file_format": "csv", "sep": "||"}, "^the option 'sep' is '||': expected one ASCII character"),
         ({"file_format": "csv", "sep": '"'}, "must differ"),
-        ({"file_format": "csv", "enforce_schema": True, "columns": "a"}, "^enforceSchema takes columns by position"),
-        ({"file_format": "text", "event_time": "column:value"}, "text has no column of times"),
         ({"file_format": "binaryFile", "event_time": "column:at"}, "binaryFile has times only in modificationTime"),
         (
             {"file_format": "avro", "max_decompressed_bytes": 2**63 - 1},
             "^the option 'max_decompressed_bytes' is 9223372036854775807: expected .* above 0, up to 1099511627776$",
         ),
-        ({"max_decompressed_bytes": 0}, "^the option 'max_decompressed_bytes' is 0: expected a whole number of bytes"),
         (
             {"queue_url": "my-queue"},
             "the option 'queue_url' is 'my-queue': expected the URL of a queue, such as https://",
         ),
-        ({"queue_url": "https://sqs.eu-west-1.amazonaws.com"}, "expected the URL of a queue"),
         ({"queue_url": "https://me:hidden@host/q"}, "^the option 'queue_url' is 'https://host/q': a user or a"),
-        ({"queue_url": "ftp://me:hidden@host/q"}, "^the option 'queue_url' is 'ftp://host/q': expected the URL"),
         ({"backfill_interval": "1 day"}, "backfillInterval is set, but queueUrl is not"),
-        (
-            {"queue_url": "https://host/q", "backfill_interval": "-1 day"},
-            "'backfill_interval' is '-1 day': expected a duration above 0",
-        ),
         ({"starting_timestamp": 1.5}, r"'starting_timestamp' is 1\.5: expected a whole number"),
     ],
 )
@@ -86,31 +65,22 @@ def test_a_wrong_option_is_named_with_its_value(fields, sentence):
         S3Source(**{"path": "s3://bucket/in", **fields})
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro", "text", "binaryFile"])
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("mode", "PERMISSIVE"), ("rescuedDataColumn", "rescued"), ("badRecordsPath", "s3://bucket/bad")],
-)
-def test_a_format_without_bad_records_takes_no_option_for_them(file_format, name, value):
-    sentence = f"^{name} is an option of json and csv, but fileFormat is '{file_format}'$"
-    given = {} if file_format == "parquet" else {"fileFormat": file_format}  # parquet is the default
-    with pytest.raises(OptionError, match=sentence):
-        S3Source.from_options({"path": "s3://bucket/in", **given, name: value})
+@pytest.mark.parametrize("given", [{}, {"fileFormat": "orc"}, {"fileFormat": "text"}])
+def test_a_format_without_bad_records_takes_no_option_for_them(given):
+    file_format = given.get("fileFormat", "parquet")
+    with pytest.raises(OptionError, match=f"^mode is an option of json and csv, but fileFormat is '{file_format}'$"):
+        S3Source.from_options({"path": "s3://bucket/in", **given, "mode": "PERMISSIVE"})
 
 
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"mode": "STRICT"}, "the option 'mode' is 'STRICT'"),
         (
             {"mode": "permissive", "badRecordsPath": "bad"},
             "badRecordsPath is set, which leaves bad records out, but",
         ),
-        ({"badRecordsPath": "ftp://x"}, "the option 'badRecordsPath' is 'ftp://x': expected a folder, or s3://"),
         ({"badRecordsPath": "s3://bucket/in/bad"}, "badRecordsPath is 's3://bucket/in/bad', which lies in the path"),
-        ({"rescuedDataColumn": "_metadata"}, "rescuedDataColumn is '_metadata', which is another column's name"),
         ({"startingTimestamp": "5", "endingTimestamp": "5"}, "startingTimestamp is not before endingTimestamp"),
-        ({"startingTimestamp": "soon"}, "the option 'startingTimestamp' is 'soon': expected a time such as"),
         ({"columns": "a,,b"}, "the option 'columns' is 'a,,b': expected names of columns"),
     ],
 )
@@ -207,15 +177,11 @@ def test_options_by_which_chunks_were_planned_may_not_change_between_runs(bucket
     "then",
     [
         {"path": "s3://{}"},
-        {"path": "s3a://{}/in/"},
         {"path_glob_filter": "*.json"},
         {"recursive_file_lookup": True},
-        {"modified_after": "2001-01-01"},
         {"allow_overwrites": True},
-        {"mode": "PERMISSIVE"},
         {"bad_event_time": "ignore"},
         {"starting_timestamp": NOON},
-        {"max_files_per_trigger": 7},
     ],
 )
 def test_other_options_may_change_and_nothing_is_read_twice_or_left_out(bucket, stream, then):
