@@ -14,18 +14,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tidegate.conformance.checker import ConnectorSuite, Report, Status, Verdict, check_connector
+    from tidegate.conformance.checker import (
+        ConnectorSuite,
+        DataSourceSuite,
+        Report,
+        Status,
+        Verdict,
+        check_connector,
+        check_data_source,
+    )
+    from tidegate.conformance.data_source.harness import DataSourceHarness, DataSourceHarnessFactory
     from tidegate.conformance.harness import (
         FAULTS,
         Abilities,
         Ability,
-        ConformanceError,
         Fault,
         Harness,
         HarnessFactory,
         Row,
         Writer,
     )
+    from tidegate.conformance.lab.base import ConformanceError
     from tidegate.conformance.rules import Rule, Tier, all_rules
 
 __all__ = [
@@ -34,6 +43,9 @@ __all__ = [
     "Ability",
     "ConformanceError",
     "ConnectorSuite",
+    "DataSourceHarness",
+    "DataSourceHarnessFactory",
+    "DataSourceSuite",
     "Fault",
     "Harness",
     "HarnessFactory",
@@ -46,12 +58,13 @@ __all__ = [
     "Writer",
     "all_rules",
     "check_connector",
+    "check_data_source",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: pytest imports this package in every run (PEP 562)."""
-    for module in ("harness", "rules", "checker") if name in __all__ else ():
+    for module in ("harness", "rules", "data_source.harness", "checker") if name in __all__ else ():
         home = import_module(f"tidegate.conformance.{module}")
         if hasattr(home, name):
             globals()[name] = value = getattr(home, name)

@@ -8,10 +8,13 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
-from tidegate.conformance.harness import ConformanceError, HarnessFactory, SkippedError, WaitedError
+from tidegate.conformance.data_source.harness import DataSourceHarnessFactory
+from tidegate.conformance.data_source.lab import SourceLab
+from tidegate.conformance.harness import HarnessFactory
 from tidegate.conformance.lab import processes
+from tidegate.conformance.lab.base import PATIENCE_S, BaseLab, ConformanceError, SkippedError, WaitedError
 from tidegate.conformance.lab.explain import shown_error
-from tidegate.conformance.lab.lab import PATIENCE_S, Lab
+from tidegate.conformance.lab.lab import Lab
 from tidegate.conformance.lab.processes import Trial
 from tidegate.conformance.rules import Rule, Tier, rules_of
 
@@ -53,7 +56,7 @@ class Verdict:
             self.text,
             story and f"What was done:\n{story}",
             f"The rule: {self.rule.text}",
-            f"To check it alone: --rule {self.rule.id}, or check_connector(..., only=[{self.rule.id!r}])",
+            f"To check it alone: --rule {self.rule.id}, or only=[{self.rule.id!r}]",
         )
         return "\n\n".join(part for part in parts if part)
 
@@ -108,8 +111,29 @@ def check_connector(
     Raises OptionError for an unknown rule, and if there is nothing to check.  Failures of the connector raise nothing:
     see ``Report.raise_for_failures``.
     """
+    return _check(rules_of(tiers, only), harness, patience_s, on_verdict)
+
+
+def check_data_source(
+    harness: DataSourceHarnessFactory,
+    *,
+    tiers: Iterable[Tier] = Tier,
+    only: Iterable[str] = (),
+    patience_s: float = PATIENCE_S,
+    on_verdict: Callable[[Verdict], object] = lambda _: None,
+) -> Report:
+    """Check any Python data source of PySpark, and return the report; the rest is as in ``check_connector``.
+
+    harness: creates a harness; called for every rule.
+    """
+    return _check(rules_of(tiers, only, SourceLab), harness, patience_s, on_verdict)
+
+
+def _check(
+    rules: Iterable[Rule], harness: Callable[[], Any], patience_s: float, on_verdict: Callable[[Verdict], object]
+) -> Report:
     report = Report(_name_of(harness))
-    for rule in rules_of(tiers, only):
+    for rule in rules:
         has_waited = any(verdict.waited for verdict in report)
         verdict = judge(rule, harness, patience_s=patience_s / 10 if has_waited else patience_s)
         on_verdict(verdict)
@@ -118,18 +142,19 @@ def check_connector(
 
 
 def judge(
-    rule: Rule, harness: HarnessFactory, *, patience_s: float = PATIENCE_S, deadline_s: float | None = None
+    rule: Rule, harness: Callable[[], Any], *, patience_s: float = PATIENCE_S, deadline_s: float | None = None
 ) -> Verdict:
     """Test one rule in a thread of its own, and return the verdict.
 
     deadline_s: after it the thread is abandoned, and the rule has failed; None: the deadline of its tier.
     """
 
-    def test(lab: Lab) -> None:
+    def test(lab: BaseLab) -> None:
         lab.skip_without(rule.needs)
         rule.test(lab)
 
-    trial = Trial(rule.id, lambda: Lab(harness, patience_s), test)
+    open_lab: Callable[[Any, float], BaseLab] = rule.lab
+    trial = Trial(rule.id, partial(open_lab, harness, patience_s), test)
     hung, lab, error = trial.hung(deadline_s or _DEADLINES_S[rule.tier]), trial.lab, trial.error
     if isinstance(error, KeyboardInterrupt):
         raise error
@@ -146,7 +171,7 @@ def judge(
     return Verdict(rule, status, text, story, trial.seconds, waited=isinstance(error, WaitedError))
 
 
-def _name_of(harness: HarnessFactory) -> str:
+def _name_of(harness: Callable[[], Any]) -> str:
     while isinstance(harness, partial):
         harness = harness.func
     return getattr(harness, "name", "") or getattr(harness, "__name__", type(harness).__name__)
@@ -166,15 +191,16 @@ class ConnectorSuite:
 
     tiers: ClassVar[Iterable[Tier]] = tuple(Tier)
     patience_s: ClassVar[float] = PATIENCE_S
+    _lab: ClassVar[type[BaseLab]] = Lab
 
     @final
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Make a test of each rule."""
         if metafunc.function.__name__ == "test_conforms":
-            metafunc.parametrize("rule", [_parameter(rule) for rule in rules_of(self.tiers)])
+            metafunc.parametrize("rule", [_parameter(rule) for rule in rules_of(self.tiers, lab=self._lab)])
 
     @final
-    def test_conforms(self, rule: Rule, harness: HarnessFactory) -> None:
+    def test_conforms(self, rule: Rule, harness: Callable[[], Any]) -> None:
         """Test one rule."""
         import pytest
 
@@ -185,6 +211,18 @@ class ConnectorSuite:
             pytest.skip(verdict.text)  # its text names what the connector lacks
         if verdict.status is Status.FAILED:
             pytest.fail(verdict.explained(), pytrace=False)
+
+
+class DataSourceSuite(ConnectorSuite):
+    """The same for any Python data source of PySpark.
+
+    class TestOrders(DataSourceSuite):
+        @pytest.fixture
+        def harness(self, tmp_path):
+            return partial(OrdersHarness, tmp_path)
+    """
+
+    _lab = SourceLab
 
 
 def _parameter(rule: Rule) -> Any:

@@ -24,18 +24,6 @@ from tidegate.connector import Source
 from tidegate.errors import ContractError, OptionError
 
 
-class ConformanceError(AssertionError):
-    """A connector breaks a rule.  The message has the failure, and the steps that led to it."""
-
-
-class WaitedError(ConformanceError):
-    """An event that must come did not come in time."""
-
-
-class SkippedError(Exception):
-    """A rule is about an ability that the connector lacks; the message gives the reason."""
-
-
 class Ability(Enum):
     """An ability that rules need, and that a connector may lack."""
 

@@ -11,9 +11,9 @@ from enum import Enum
 from importlib import import_module
 from inspect import getdoc
 from pkgutil import iter_modules
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from tidegate.conformance.harness import Ability
+from tidegate.conformance.lab.base import BaseLab
 from tidegate.conformance.lab.lab import Lab
 from tidegate.errors import OptionError, did_you_mean
 
@@ -27,6 +27,9 @@ AREAS = {
     "WHOLE": "random lives of a query",
     "SPARK": "as Spark runs it",
     "FAULT": "while the other side fails",
+    "SOURCE": "what Spark asks of a data source",
+    "BATCH": "batch queries",
+    "STREAM": "streaming queries",
 }
 """The areas of rules, in the order in which they are checked and shown.
 
@@ -42,16 +45,17 @@ class Tier(Enum):
     FAULTS = "a side that fails while it is read"
 
 
-Test: TypeAlias = Callable[[Lab], None]
+Test: TypeAlias = Callable[[Any], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule that a connector keeps.
+    """A rule that a connector or a data source keeps.
 
     id: stable: area and number; the number of a dropped rule stays unused.
-    test: looks at one connector in a lab; raises ConformanceError.  Its docstring has a title, the reason, and where to
+    test: looks at one of them in a lab; raises ConformanceError.  Its docstring has a title, the reason, and where to
         look when it fails.
+    lab: the kind of lab in which it is tested: that of connectors, or of any data source of PySpark.
     needs: abilities; without one it is skipped.
     witness: events that must have been seen, or nothing was tested (Beam: "completed vacuously").
     """
@@ -59,8 +63,9 @@ class Rule:
     id: str
     test: Test
     tier: Tier = Tier.CONTRACT
-    needs: frozenset[Ability] = frozenset()
+    needs: frozenset[Enum] = frozenset()
     witness: tuple[str, ...] = ()
+    lab: type[BaseLab] = Lab
 
     @property
     def area(self) -> str:
@@ -87,12 +92,17 @@ _RULES: dict[str, Rule] = {}
 
 
 def rule(
-    name: str, *, tier: Tier = Tier.CONTRACT, needs: Iterable[Ability] = (), witness: Iterable[str] = ()
+    name: str,
+    *,
+    tier: Tier = Tier.CONTRACT,
+    needs: Iterable[Enum] = (),
+    witness: Iterable[str] = (),
+    lab: type[BaseLab] = Lab,
 ) -> Callable[[Test], Test]:
     """Declare a function as a rule."""
 
     def add(test: Test) -> Test:
-        _RULES[name] = Rule(name, test, tier, frozenset(needs), tuple(witness))
+        _RULES[name] = Rule(name, test, tier, frozenset(needs), tuple(witness), lab)
         return test
 
     return add
@@ -107,15 +117,17 @@ def all_rules() -> list[Rule]:
     return sorted(_RULES.values(), key=lambda member: member.turn)
 
 
-def rules_of(tiers: Iterable[Tier], only: Iterable[str] = ()) -> list[Rule]:
+def rules_of(tiers: Iterable[Tier], only: Iterable[str] = (), lab: type[BaseLab] = Lab) -> list[Rule]:
     """Return the rules of some tiers.
 
     only: ids of the wanted ones; none: all.
+    lab: the kind of lab in which they are tested.
 
     Raises OptionError for an unknown id, and if no rule is left.
     """
     wanted, named = set(tiers), {rule_named(name).id for name in only}
-    rules = [member for member in all_rules() if member.tier in wanted and (not named or member.id in named)]
+    kind = [member for member in all_rules() if member.lab is lab]
+    rules = [member for member in kind if member.tier in wanted and (not named or member.id in named)]
     if not rules:
         raise OptionError("there is nothing to check: these tiers have no such rule")
     return rules

@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from tidegate.conformance.checker import Report, Status, Verdict, check_connector
+from tidegate.conformance.checker import Report, Status, Verdict, check_connector, check_data_source
+from tidegate.conformance.data_source.harness import DataSourceHarness, DataSourceHarnessFactory
 from tidegate.conformance.harness import HarnessFactory
 from tidegate.conformance.rules import Tier
 from tidegate.errors import OptionError, did_you_mean
@@ -21,9 +23,9 @@ _STYLES: Mapping[Status, str] = {Status.PASSED: "green", Status.FAILED: "red", S
 
 
 def check_conformance(name: str, *, tiers: Sequence[str], rules: Sequence[str]) -> bool:
-    """Check a connector, show the verdict of each rule, and return whether it conforms.
+    """Check a connector or a data source, show the verdict of each rule, and return whether it conforms.
 
-    name: the name of its harness, as MODULE:NAME.
+    name: the name of its harness, as MODULE:NAME; a DataSourceHarness is checked by the rules for data sources.
     tiers, rules: check only these, by name and id; none: all.
 
     Raises OptionError, one sentence, for names that do not exist.  Ctrl-C shows what was found so far.
@@ -43,13 +45,21 @@ def check_conformance(name: str, *, tiers: Sequence[str], rules: Sequence[str]) 
         errors.print(line.append(f"  {why}", style="dim"))
 
     try:
-        report = check_connector(harness, tiers=wanted, only=rules, on_verdict=show)
+        report = _check(harness)(harness, tiers=wanted, only=rules, on_verdict=show)
     except KeyboardInterrupt:
         if seen.verdicts:
             _explain(seen)
         raise
     _explain(report)
     return report.conforms
+
+
+def _check(harness: HarnessFactory | DataSourceHarnessFactory) -> Callable[..., Report]:
+    while isinstance(harness, partial):
+        harness = harness.func
+    return (
+        check_data_source if isinstance(harness, type) and issubclass(harness, DataSourceHarness) else check_connector
+    )
 
 
 def _explain(report: Report) -> None:
@@ -66,7 +76,7 @@ def _tier_named(name: str) -> Tier:
     return known[name]
 
 
-def _harness(name: str) -> HarnessFactory:
+def _harness(name: str) -> HarnessFactory | DataSourceHarnessFactory:
     """Import a harness by its name, MODULE:NAME; it may be in the current folder.
 
     Raises OptionError, one sentence, for a missing module or attribute, and for a module that fails on import.
@@ -88,5 +98,5 @@ def _harness(name: str) -> HarnessFactory:
         ) from error
     if not hasattr(module, attribute):
         raise OptionError(f"{module_name} has no {attribute}{did_you_mean(attribute, vars(module))}")
-    harness: HarnessFactory = getattr(module, attribute)
+    harness: HarnessFactory | DataSourceHarnessFactory = getattr(module, attribute)
     return harness

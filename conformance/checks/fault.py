@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from tidegate.conformance.checks.spark import stream_of
 from tidegate.conformance.harness import Ability, Fault
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab
 from tidegate.conformance.lab.processes import Attempt
 from tidegate.conformance.lab.query import Query
-from tidegate.conformance.lab.spark import SparkStream
 from tidegate.conformance.rules import Tier, rule
 from tidegate.errors import ConnectorError, CorruptDataError, TidegateError
 
@@ -193,7 +193,7 @@ def a_stream_fails_with_a_sentence_and_goes_on_afterwards(lab: Lab) -> None:
     """
     kind = _cut_off(lab)
     split = lab.split(BEGIN_MS, BEGIN_MS + SECOND_MS)
-    stream = SparkStream(lab, lab.source())
+    stream = stream_of(lab, lab.source())
     stream.run()
     more = split if lab.can(Ability.GROWING_SPLITS) else lab.split()
     more.append_each(BEGIN_MS + 2 * SECOND_MS, BEGIN_MS + 3 * SECOND_MS)

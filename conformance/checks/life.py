@@ -12,7 +12,8 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from tidegate.add_ons import option_names
-from tidegate.conformance.harness import Ability, SkippedError
+from tidegate.conformance.harness import Ability
+from tidegate.conformance.lab.base import SkippedError
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
 from tidegate.conformance.lab.processes import Resources
 from tidegate.conformance.lab.query import Query

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tidegate.conformance.harness import Ability, SkippedError, name_of
+from tidegate.conformance.harness import Ability, name_of
+from tidegate.conformance.lab.base import SkippedError
 from tidegate.conformance.lab.explain import listed, ordered_difference
 from tidegate.conformance.lab.lab import Lab, after
 from tidegate.conformance.rules import rule

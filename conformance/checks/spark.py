@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from tidegate.add_ons import schema_of
 from tidegate.conformance.harness import Ability
@@ -10,6 +11,7 @@ from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, after
 from tidegate.conformance.lab.spark import SparkStream, gist, shared_session
 from tidegate.conformance.rules import Tier, rule
+from tidegate.connector import Source
 
 
 @rule("SPARK-1", tier=Tier.SPARK, needs=(Ability.BATCH,))
@@ -55,7 +57,7 @@ def a_stream_reads_everything_once_run_after_run(lab: Lab) -> None:
     of its range.
     """
     first = lab.two_splits(*after(*range(4)))[0]
-    stream = SparkStream(lab, lab.source(), twice=True)
+    stream = stream_of(lab, lab.source(), twice=True)
     before = {batch.number: batch for batch in stream.run()}
     lab.compare(stream.delivered, in_order=False)
     number = stream.forget_last_commit()
@@ -76,3 +78,14 @@ def a_stream_reads_everything_once_run_after_run(lab: Lab) -> None:
 
 def _expect_same(lab: Lab, what: str, first: list[str], second: list[str]) -> None:
     lab.refuse(ordered_difference(what, sorted(first), sorted(second)))
+
+
+def stream_of(lab: Lab, source: Source, *, twice: bool = False) -> SparkStream:
+    """Return the stream of a connector, with the keys of the kit's rows."""
+    key = F.col(lab.harness.key_column).cast("string")  # it may hold text or bytes
+    return SparkStream(
+        lab,
+        lambda: source.read_stream(shared_session()),
+        lambda frame: [row[0] for row in frame.select(key).collect()],
+        twice=twice,
+    )

@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 from tidegate.conformance.checks.life import refusal
-from tidegate.conformance.harness import Ability, SkippedError
+from tidegate.conformance.harness import Ability
+from tidegate.conformance.lab.base import SkippedError
 from tidegate.conformance.lab.explain import difference, listed
 from tidegate.conformance.lab.lab import BEGIN_MS, SECOND_MS, Lab, Split, after
 from tidegate.conformance.lab.processes import in_another_process

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 
-from tidegate.conformance.harness import Ability, SkippedError
+from tidegate.conformance.harness import Ability
+from tidegate.conformance.lab.base import SkippedError
 from tidegate.conformance.lab.explain import ordered_difference
 from tidegate.conformance.lab.lab import BEGIN_MS, IN_THE_YEAR_2200_MS, SECOND_MS, Lab, after, said
 from tidegate.conformance.lab.query import Query

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from difflib import unified_diff
 from itertools import accumulate
 
-from tidegate.conformance.harness import ConformanceError
+from tidegate.conformance.lab.base import ConformanceError
 from tidegate.errors import counted
 
 _AROUND = 3

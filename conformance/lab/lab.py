@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from types import TracebackType
-from typing import TypeVar
+from enum import Enum
 
 import pyarrow as pa
-from typing_extensions import Self
 
 from tidegate.add_ons import Extents, TimeIndex
-from tidegate.conformance.harness import (
-    Abilities,
-    Ability,
-    ConformanceError,
-    Harness,
-    HarnessFactory,
-    Row,
-    SkippedError,
-    WaitedError,
-    Writer,
-    name_of,
-)
+from tidegate.conformance.harness import Abilities, Ability, Harness, HarnessFactory, Row, Writer, name_of
+from tidegate.conformance.lab.base import PATIENCE_S, BaseLab, made
 from tidegate.conformance.lab.explain import difference, listed
 from tidegate.connector import (
     EventTimePolicy,
@@ -40,13 +27,10 @@ from tidegate.connector import (
 )
 from tidegate.errors import ContractError, counted
 
-_Found = TypeVar("_Found")
 BEGIN_MS = 1_767_225_600_000
 """2026-01-01 in UTC: the begin of event times in scenarios."""
 SECOND_MS = 1_000
 IN_THE_YEAR_2200_MS = 7_258_118_400 * SECOND_MS
-PATIENCE_S = 20.0
-_POLL_S = 0.01  # seconds between two looks at another system, which does not report its changes
 
 # Rules wait for their own rows, so discovery looks at once.
 _OPTIONS = {"discoveryInterval": "50 milliseconds"}
@@ -60,11 +44,6 @@ def after(*seconds: float) -> list[int]:
 def said(time_ms: int | None) -> str:
     """Format an event time for people: seconds after the begin of a scenario."""
     return "none" if time_ms is None else f"{(time_ms - BEGIN_MS) / SECOND_MS:+.10g} s"
-
-
-def slowness() -> float:
-    """Return how many times slower than alone a program is on this machine now: the kit waits so much longer."""
-    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 class Split:
@@ -138,53 +117,19 @@ class Split:
         self._writer.remove()
 
 
-class Lab:
-    """One scenario for one rule.
-
-    A rule writes rows through ``split``, reads them through ``source``, reports events by ``saw``, and complains by
-    ``expect`` and ``fail``.  The lab closes everything that the rule opens here.
-
-    patience_s: how long, in real time, the lab waits for events that must come.
-    """
+class Lab(BaseLab):
+    """The lab of a connector: a rule writes rows through ``split``, and reads them through ``source``."""
 
     def __init__(self, make: HarnessFactory, patience_s: float = PATIENCE_S) -> None:
-        self.harness = _made(Harness, f"{make!r}", make())
-        _made(Abilities, f"{name_of(self.harness)}.abilities", self.harness.abilities)
-        self.make, self.patience_s = make, patience_s
+        self.harness = made(Harness, f"{make!r}", make())
+        made(Abilities, f"{name_of(self.harness)}.abilities", self.harness.abilities)
+        super().__init__(name_of(self.harness), patience_s, self.harness.close)
+        self.make = make
         self.splits: list[Split] = []
-        self.story: list[str] = []
-        self.seen: set[str] = set()
-        self._closers: list[Callable[[], object]] = [self.harness.close]
-
-    def tell(self, step: str) -> None:
-        """Add a step to the story in the message of a failure."""
-        self.story.append(step)
-
-    def saw(self, what: str) -> None:
-        """Witness an event that the rule is about, in the words of the rule's ``witness``."""
-        self.seen.add(what)
 
     def can(self, ability: Ability) -> bool:
         """Return whether the connector has an ability."""
         return ability in self.harness.abilities
-
-    def fail(self, complaint: str) -> ConformanceError:
-        """Return the error of a failure, for the caller to raise."""
-        return ConformanceError(complaint)
-
-    def expect(self, truth: object, complaint: str) -> None:
-        """Raise a ConformanceError unless something is true."""
-        if not truth:
-            raise self.fail(complaint)
-
-    def refuse(self, complaint: str | None) -> None:
-        """Raise a ConformanceError if there is a complaint."""
-        if complaint is not None:
-            raise self.fail(complaint)
-
-    def at_close(self, close: Callable[[], object]) -> None:
-        """Call a function when the lab is closed; the last one first."""
-        self._closers.append(close)
 
     @property
     def rows(self) -> list[Row]:
@@ -217,13 +162,13 @@ class Lab:
 
     def writer(self) -> Writer:
         """Make a new split outside of any scenario."""
-        return _made(Writer, f"{name_of(self.harness)}.create_split()", self.harness.create_split())
+        return made(Writer, f"{name_of(self.harness)}.create_split()", self.harness.create_split())
 
     def source(self, **options: str) -> Source:
         """Return a source of the rows written here, with more options of Spark."""
         if options:
             self.tell("source: " + ", ".join(f"{name}={value}" for name, value in options.items()))
-        return _made(Source, f"{name_of(self.harness)}.source()", self.harness.source({**_OPTIONS, **options}))
+        return made(Source, f"{name_of(self.harness)}.source()", self.harness.source({**_OPTIONS, **options}))
 
     def source_at_end(self) -> Source:
         """Return a source that begins after the rows written here."""
@@ -292,22 +237,6 @@ class Lab:
         """Return the ranges of extents that are not empty."""
         return [SplitRange(s, held.begin, held.end) for s, held in sorted(extents.items()) if held.begin < held.end]
 
-    def until(self, look: Callable[[], _Found | None], complaint: str | Callable[[], str]) -> _Found:
-        """Return the first result of a look that is not None; raises WaitedError if none comes in time."""
-        begun = time.monotonic()
-        while True:
-            seen = look()
-            if seen is not None:
-                return seen
-            if self.is_over(begun):
-                said = complaint if isinstance(complaint, str) else complaint()
-                raise WaitedError(f"{said} (waited {self.patience_s:g} s)")
-            time.sleep(_POLL_S)  # the system does not report its changes
-
-    def is_over(self, begun: float) -> bool:
-        """Return whether patience is over, which began at a time of the monotonic clock."""
-        return time.monotonic() > begun + self.patience_s * slowness()
-
     def read(self, source: Source, ranges: Iterable[SplitRange], enumerator: SplitEnumerator) -> list[pa.RecordBatch]:
         """Read ranges as one task, by a reader of its own, with the enumerator's snapshot and details."""
         return list(source.reader(enumerator.snapshot()).read(self.task(ranges, enumerator)))
@@ -357,35 +286,9 @@ class Lab:
         """Raise ConformanceError unless the delivered rows are the written ones."""
         self.refuse(difference(self.written, delivered, in_order=in_order))
 
-    def skip_without(self, needs: Iterable[Ability]) -> None:
-        """Raise SkippedError if the connector lacks an ability."""
-        for ability in sorted(needs, key=lambda needed: needed.name):
-            why = self.harness.abilities.lacking(ability)
-            if why is not None:
-                raise SkippedError(f"{name_of(self.harness)} has no {ability.name}: {why}")
-
-    def close(self) -> None:
-        """Close everything that was opened, the last first.  Raises the first error after everything is closed."""
-        errors: list[BaseException] = []
-        while self._closers:
-            try:
-                self._closers.pop()()
-            except BaseException as error:  # noqa: BLE001, PERF203 - it must not keep open what was opened before
-                errors.append(error)
-        if errors:
-            raise errors[0]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        try:
-            self.close()
-        except Exception:
-            if error is None:  # otherwise the first error counts
-                raise
+    def lacking(self, need: Enum) -> str | None:
+        """Return why the connector lacks an ability."""
+        return self.harness.abilities.lacking(need) if isinstance(need, Ability) else None
 
     def _texts(self, batches: Iterable[pa.RecordBatch], attribute: str) -> list[str | None]:
         values = [value for batch in batches for value in self._column(batch, attribute).to_pylist()]
@@ -407,9 +310,3 @@ class Lab:
             there = ", ".join(batch.schema.names)
             raise self.fail(f"the reader yields no column {name!r}, only {there}: let {attribute} name it")
         return batch.column(name)
-
-
-def _made(kind: type, maker: str, value: _Found) -> _Found:
-    if not isinstance(value, kind):
-        raise ContractError(f"{maker} gives a {type(value).__name__} instead of {kind.__name__}")
-    return value

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from tidegate.conformance.harness import ConformanceError
-from tidegate.conformance.lab.lab import Lab, slowness
+from tidegate.conformance.lab.base import BaseLab, ConformanceError, slowness
 from tidegate.spark_private import cloudpickle
 
 _CLOSING_S = 10.0
@@ -65,10 +64,10 @@ class Trial(Attempt[None]):
     error: of the action, or of the closing of the lab if the action went well.
     """
 
-    def __init__(self, what: str, open_lab: Callable[[], Lab], do: Callable[[Lab], None]) -> None:
+    def __init__(self, what: str, open_lab: Callable[[], BaseLab], do: Callable[[BaseLab], None]) -> None:
         super().__init__(what, self._live)
         self._open_lab, self._do = open_lab, do
-        self.lab: Lab | None = None
+        self.lab: BaseLab | None = None
 
     def _live(self) -> None:
         self.lab = self._open_lab()
@@ -99,7 +98,7 @@ class Trial(Attempt[None]):
         return "\n".join(stacks)
 
 
-def _close(lab: Lab) -> None:
+def _close(lab: BaseLab) -> None:
     with suppress(BaseException):  # the hang is reported
         lab.close()
 

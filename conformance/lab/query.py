@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate, cycle
 
 from tidegate.add_ons import INITIAL_OFFSET, UNLIMITED, Budget, Clocks, Driver, SourceCoordinator, coordinator_of
-from tidegate.conformance.harness import Ability, Row, WaitedError
+from tidegate.conformance.harness import Ability, Row
+from tidegate.conformance.lab.base import WaitedError
 from tidegate.conformance.lab.explain import difference, listed, ordered_difference
 from tidegate.conformance.lab.lab import Lab
 from tidegate.connector import Json, ReadTask, Source

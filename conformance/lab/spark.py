@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from tidegate.add_ons import session_conf
-from tidegate.conformance.harness import ConformanceError
+from tidegate.conformance.lab.base import BaseLab, ConformanceError, slowness
 from tidegate.conformance.lab.explain import listed
-from tidegate.conformance.lab.lab import Lab, slowness
-from tidegate.connector import Source
 from tidegate.errors import InstallationError
 
 if TYPE_CHECKING:
@@ -95,14 +92,27 @@ class SparkBatch:
 
 
 class SparkStream:
-    """One stream, read once or twice a batch.  The last reading counts, as in a sink that knows batch ids."""
+    """One stream, read once or twice a batch.  The last reading counts, as in a sink that knows batch ids.
 
-    def __init__(self, lab: Lab, source: Source, *, twice: bool = False) -> None:
-        self.lab, self.source, self._twice = lab, source, twice
+    load: loads the stream, at each run.
+    keys: reads a batch, and returns a text for each row.
+    between: called within each batch, after its first reading.
+    """
+
+    def __init__(
+        self,
+        lab: BaseLab,
+        load: Callable[[], DataFrame],
+        keys: Callable[[DataFrame], list[str]],
+        *,
+        twice: bool = False,
+    ) -> None:
+        self.lab, self._load, self._keys, self._twice = lab, load, keys, twice
         folder = tempfile.TemporaryDirectory(prefix="tidegate-conformance-", ignore_cleanup_errors=True)
         lab.at_close(folder.cleanup)
         self.checkpoint = Path(folder.name)
         self.batches: list[SparkBatch] = []
+        self.between: Callable[[], object] = lambda: None
 
     def run(self) -> list[SparkBatch]:
         """Read all present rows (Trigger.AvailableNow), and return the batches of this run."""
@@ -129,11 +139,20 @@ class SparkStream:
 
     def forget_last_commit(self) -> int:
         """Undo the commit of the last batch in the checkpoint, and return its number."""
-        last = max((path for path in (self.checkpoint / "commits").iterdir() if path.name.isdecimal()), key=_number)
+        last = self._log("commits")[-1]
         self.lab.tell(f"forget that batch {last.name} was committed")
         last.unlink()
         last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
         return _number(last)
+
+    @property
+    def offsets(self) -> list[str]:
+        """The offset of each planned batch, as the checkpoint has it."""
+        return [path.read_text(encoding="utf-8").splitlines()[-1] for path in self._log("offsets")]
+
+    def _log(self, name: str) -> list[Path]:
+        """Return the files of a log of the checkpoint, in order."""
+        return sorted((path for path in (self.checkpoint / name).iterdir() if path.name.isdecimal()), key=_number)
 
     @property
     def delivered(self) -> list[str]:
@@ -143,19 +162,17 @@ class SparkStream:
 
     def _start(self) -> StreamingQuery:
         with self._told():
-            frame = self.source.read_stream(shared_session())
-            writer = frame.writeStream.foreachBatch(self._keep).option("checkpointLocation", str(self.checkpoint))
+            writer = (
+                self._load().writeStream.foreachBatch(self._keep).option("checkpointLocation", str(self.checkpoint))
+            )
             return writer.trigger(availableNow=True).start()
 
     def _keep(self, frame: DataFrame, number: int) -> None:
         keys = self._keys(frame)
+        self.between()
         again = self._keys(frame) if self._twice else keys
         self.lab.tell(f"batch {number}: {listed(keys) or 'no rows'}")
         self.batches.append(SparkBatch(number, keys, again))
-
-    def _keys(self, frame: DataFrame) -> list[str]:
-        key = F.col(self.lab.harness.key_column).cast("string")  # it may hold text or bytes
-        return [row[0] for row in frame.select(key).collect()]
 
     @contextmanager
     def _told(self) -> Iterator[None]:

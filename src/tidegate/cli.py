@@ -298,9 +298,9 @@ def conformance(
     ] = None,
     rule: Annotated[list[str] | None, an_option("ID", "Check this rule; may be repeated.", shown="all")] = None,
 ) -> None:
-    """Check a connector by the rules of the conformance kit.
+    """Check a connector, or any data source of PySpark, by the rules of the conformance kit.
 
-    The exit code is 1 if the connector breaks a rule.
+    The exit code is 1 if it breaks a rule.
     """
     from tidegate.jobs.conformance import check_conformance
 

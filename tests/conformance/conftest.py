@@ -4,14 +4,17 @@ import pytest
 
 from tests.conformance.small import RULES
 from tidegate.conformance import rules
+from tidegate.conformance.data_source.lab import SourceLab
 from tidegate.conformance.lab.processes import Trial
+
+IN_SPARK = {rules.Tier.SPARK, rules.Tier.FAULTS}
 
 
 def pytest_itemcollected(item):
     """Make rules that run queries use the session of all tests.  Else they start one that other tests then use."""
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     tested = parameters.get("rule") or ("mutant" in parameters and rules.rule_named(parameters["mutant"].killer))
-    if isinstance(tested, rules.Rule) and tested.tier in {rules.Tier.SPARK, rules.Tier.FAULTS}:
+    if isinstance(tested, rules.Rule) and (tested.tier in IN_SPARK or tested.lab is SourceLab):
         item.fixturenames = ["spark", *item.fixturenames]
 
 

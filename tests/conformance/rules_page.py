@@ -1,13 +1,16 @@
-"""Makes docs/reference/conformance-rules.md from the docstrings of the rules.
+"""Makes the pages of the rules from their docstrings: those of connectors, and those of any data source of PySpark.
 
-python -m tests.conformance.rules_page writes it.
+python -m tests.conformance.rules_page writes them.
 """
 
 from pathlib import Path
 
+from tidegate.conformance.lab.lab import Lab
 from tidegate.conformance.rules import AREAS, Tier, all_rules
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "conformance-rules.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "reference" / "conformance-rules.md"
+DATA_SOURCES = DOCS / "data-sources.md"
 COMMAND = "scripts/conformance-rules"
 HEAD = f"""# Rules of the conformance kit
 
@@ -15,16 +18,24 @@ What the kit checks, for authors of connectors. Each rule says why it is there, 
 fails. A rule is of the contract [tier](../conformance.md#tiers) unless it says otherwise, and is skipped for a
 connector that lacks an ability it needs.
 
-Made by `{COMMAND}` from the docstrings in `conformance/checks/`; do not edit it.
+Made by `{COMMAND}` from the docstrings in `conformance/checks/`; do not edit it. Data sources that know nothing of
+tidegate have [rules of their own](../data-sources.md#the-rules).
 """
+BEGIN_OF_RULES = f"\n## The rules\n\nMade by `{COMMAND}` from the docstrings in `conformance/checks/`.\n\n"
 
 
 def rules_page():
     parts = [HEAD]
     for area, subject in AREAS.items():
-        parts.append(f"## {area}: {subject}\n")
-        parts += [_rule(rule) for rule in all_rules() if rule.area == area]
+        rules = [_rule(rule) for rule in all_rules() if rule.area == area and rule.lab is Lab]
+        parts += [f"## {area}: {subject}\n", *rules] if rules else []
     return "\n".join(parts)
+
+
+def data_sources_page():
+    """Return the page of data sources, whose last part is made."""
+    above = DATA_SOURCES.read_text(encoding="utf-8").partition(BEGIN_OF_RULES)[0]
+    return above + BEGIN_OF_RULES + "\n".join(_rule(rule) for rule in all_rules() if rule.lab is not Lab)
 
 
 def _rule(rule):
@@ -36,5 +47,6 @@ def _rule(rule):
 
 
 if __name__ == "__main__":
-    PAGE.write_text(rules_page(), encoding="utf-8")
-    print(PAGE)
+    for page, text in ((PAGE, rules_page()), (DATA_SOURCES, data_sources_page())):
+        page.write_text(text, encoding="utf-8")
+        print(page)

@@ -13,7 +13,8 @@ from tests.conformance.memory.reference import MemoryEnumerator, MemoryHarness
 from tests.conformance.mutants.mutant import sinful
 from tests.conformance.small import SmallHarness, breaks, holds, small_rule
 from tidegate.conformance.checker import Report, Status, check_connector, judge
-from tidegate.conformance.harness import Ability, ConformanceError, Fault, SkippedError
+from tidegate.conformance.harness import Ability, Fault
+from tidegate.conformance.lab.base import ConformanceError, SkippedError
 from tidegate.conformance.lab.lab import Lab
 from tidegate.conformance.rules import Tier
 from tidegate.errors import OptionError
@@ -42,7 +43,7 @@ def test_a_broken_rule_tells_what_was_done_what_to_look_at_and_how_to_try_it_alo
     for part in ("READ-1 It breaks: failed", "row 0#7 is missing", "1. split 0: create"):
         assert part in explained
     assert "The rule: For a reason. Look at: the cable." in explained
-    assert "check_connector(..., only=['READ-1'])" in explained
+    assert "--rule READ-1, or only=['READ-1']" in explained
     assert "Traceback" not in explained
 
 

@@ -11,18 +11,20 @@ from outbox import Database
 
 import tidegate.conformance
 import tidegate.connector
-from tests.conformance.rules_page import COMMAND, PAGE, rules_page
+from tests.conformance.rules_page import COMMAND, DATA_SOURCES, PAGE, data_sources_page, rules_page
 from tests.conformance.small import RULES
 from tidegate.alignment.splits import SplitRange
 from tidegate.conformance import Ability, Row
+from tidegate.conformance.data_source.harness import Side
 from tidegate.conformance.harness import Abilities
 from tidegate.conformance.rules import AREAS, Tier, all_rules, rule, rule_named, rules_of
 from tidegate.errors import OptionError
 from tidegate.readers.contract import ReadTask
 
 
-def test_the_page_of_the_rules_is_up_to_date():
-    assert PAGE.read_text(encoding="utf-8") == rules_page(), f"the page is stale: run {COMMAND}"
+@pytest.mark.parametrize(("page", "made"), [(PAGE, rules_page), (DATA_SOURCES, data_sources_page)])
+def test_the_pages_of_the_rules_are_up_to_date(page, made):
+    assert page.read_text(encoding="utf-8") == made(), f"the page is stale: run {COMMAND}"
 
 
 def test_quick_rules_come_first_and_in_each_tier_those_about_leaks():
@@ -110,6 +112,11 @@ def test_code_of_the_page_stands_in_the_example(block):
 @pytest.mark.parametrize("protocol", sorted(set(re.findall(r"`(Supports\w+)`", CONNECTORS_PAGE))))
 def test_every_protocol_of_the_page_can_be_imported(protocol):
     assert hasattr(tidegate.connector, protocol)
+
+
+@pytest.mark.parametrize("side", Side, ids=lambda side: side.name)
+def test_every_need_of_a_rule_stands_in_the_page_of_data_sources(side):
+    assert f"| `{side.name}` | {side.value} |" in DATA_SOURCES.read_text()
 
 
 @pytest.mark.parametrize("ability", Ability, ids=lambda ability: ability.name)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.conformance.harness import ConformanceError
 from tidegate.conformance.lab import processes
+from tidegate.conformance.lab.base import ConformanceError
 from tidegate.conformance.lab.explain import difference, ordered_difference
 from tidegate.conformance.lab.processes import in_another_process
 from tidegate.conformance.lab.query import Batch, dropped

@@ -7,8 +7,8 @@ from tests.conformance.mutants.mutant import sinful
 from tests.conformance.references import WITHOUT_INDEX
 from tidegate.conformance.checker import Status, judge
 from tidegate.conformance.checks import align
-from tidegate.conformance.harness import ConformanceError
 from tidegate.conformance.lab import query
+from tidegate.conformance.lab.base import ConformanceError
 from tidegate.conformance.lab.lab import Lab
 from tidegate.conformance.lab.life import Life
 from tidegate.conformance.rules import rule_named

@@ -1,5 +1,5 @@
 """Connectors with one sin each."""
 
-from tests.conformance.mutants import mistakes, parts, patched
+from tests.conformance.mutants import data_sources, mistakes, parts, patched
 
-MUTANTS = [*patched.MUTANTS, *parts.MUTANTS, *mistakes.MUTANTS]
+MUTANTS = [*patched.MUTANTS, *parts.MUTANTS, *mistakes.MUTANTS, *data_sources.MUTANTS]

@@ -2,6 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.data_source.orders import OrdersSource
+
 MODULE = """
 from tidegate.conformance import Ability, Abilities
 from tests.conformance.memory.reference import MemoryHarness, MemoryReader, MemorySource
@@ -68,6 +70,26 @@ class Interrupted(Forgetful):
     assert errors.startswith("failed ")
     assert "READ-1 Rows come once and in order: failed" in output
     assert f"{here}:Interrupted does not conform: 1 failed" in output
+
+
+def test_a_data_source_that_spark_knows_by_its_name_is_checked_by_rules_of_its_own(tidegate, here, spark):
+    spark.dataSource.register(OrdersSource)
+    with Path(f"{here}.py").open("a") as module:
+        module.write("""
+from functools import partial
+from tests.conformance.data_source.orders import OrdersHarness
+
+class Orders(OrdersHarness):
+    def source(self):
+        return "kit_orders"
+
+orders = partial(Orders)
+""")
+    code, output, errors = tidegate("conformance", f"{here}:orders", "--rule", "BATCH-1", "--rule", "SOURCE-1")
+    assert code == 0
+    assert [line.split()[:2] for line in errors.splitlines()] == [["skipped", "SOURCE-1"], ["passed", "BATCH-1"]]
+    assert "Orders has no CLASS: the harness gives only the name 'kit_orders'" in errors
+    assert output == "Orders conforms: 1 passed, 1 skipped\n"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,137 @@
+"""The lab of a data source: adds rows, and reads them through Spark."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from functools import cached_property, partial
+from typing import TypeVar
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSource
+
+from tidegate.conformance.data_source.harness import DataSourceHarness, DataSourceHarnessFactory, Side, lacking
+from tidegate.conformance.lab.base import PATIENCE_S, BaseLab, SkippedError, made
+from tidegate.conformance.lab.explain import ordered_difference
+from tidegate.conformance.lab.spark import SparkStream, gist, shared_session
+from tidegate.errors import counted
+from tidegate.spark_private import cloudpickle
+
+_Value = TypeVar("_Value")
+_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_MISSING = "[NOT_IMPLEMENTED]"
+
+
+class SourceLab(BaseLab):
+    """A rule adds rows by ``add``, reads them by ``read`` or ``stream``, and compares them by ``compare``."""
+
+    def __init__(self, make: DataSourceHarnessFactory, patience_s: float = PATIENCE_S) -> None:
+        self.harness = made(DataSourceHarness, f"{make!r}", make())
+        super().__init__(self.harness.name or type(self.harness).__name__, patience_s, self.harness.close)
+        self.added = 0
+
+    def lacking(self, need: Enum) -> str | None:
+        """Return why the data source or its harness lacks what a rule needs."""
+        return lacking(self.harness, need) if isinstance(need, Side) else None
+
+    @property
+    def source(self) -> type[DataSource]:
+        """The class; only for rules that need Side.CLASS."""
+        source = self.harness.source()
+        if isinstance(source, str):
+            raise SkippedError(f"the harness gives only the name {source!r}")
+        return source
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The session, which pushes filters down: otherwise it refuses readers that take them."""
+        spark = shared_session()
+        before = spark.conf.get(_PUSHDOWN, None)
+        self.at_close(partial(spark.conf.set, _PUSHDOWN, before) if before else partial(spark.conf.unset, _PUSHDOWN))
+        spark.conf.set(_PUSHDOWN, "true")
+        return spark
+
+    def can(self, side: Side) -> bool:
+        """Return whether the data source and its harness have what some rules need."""
+        return self.lacking(side) is None
+
+    def add(self, count: int) -> None:
+        """Add rows."""
+        self.tell(f"add {counted(count, 'row')}")
+        self.harness.add_rows(count)
+        self.added += count
+
+    def frame(
+        self, options: Mapping[str, str] = {}, *, stream: bool = False, source: type[DataSource] | None = None
+    ) -> DataFrame:
+        """Load the source into a DataFrame.
+
+        source: read instead of the harness's.
+        options: beside those of the harness.
+
+        Raises SkippedError if it has no such side.
+        """
+        spark, wanted = self.spark, source or self.harness.source()
+        if not isinstance(wanted, str):
+            spark.dataSource.register(wanted)
+            wanted = wanted.name()
+        reader = (spark.readStream if stream else spark.read).format(wanted).options(**self.options(options))
+        with self.errors_of("loading it"):
+            return (reader.schema(self.harness.schema) if self.harness.schema else reader).load()
+
+    def read(self, frame: DataFrame | None = None) -> list[str]:
+        """Return a text for each row of a DataFrame, or of a batch query of its own."""
+        wanted = self.frame() if frame is None else frame
+        with self.errors_of("reading it"):
+            return [repr(tuple(row)) for row in wanted.collect()]
+
+    def stream(
+        self, options: Mapping[str, str] = {}, *, twice: bool = False, source: type[DataSource] | None = None
+    ) -> SparkStream:
+        """Return a streaming query over several runs; the parameters are those of ``SparkStream`` and ``frame``."""
+        load = partial(self.frame, options, stream=True, source=source)
+        return SparkStream(self, load, lambda frame: [repr(tuple(row)) for row in frame.collect()], twice=twice)
+
+    def compare(self, rows: Sequence[str], what: str = "all") -> None:
+        """Raise ConformanceError unless rows are all that were ever added."""
+        expected = self.harness.rows()
+        if expected is not None:
+            added = sorted(repr(tuple(row)) for row in expected)
+            self.refuse(
+                ordered_difference(f"{what}: rows that were added, and rows that were read", added, sorted(rows))
+            )
+        said = f"{what}: {counted(self.added, 'row')} added, and {len(rows):,} read"
+        self.expect(len(rows) == self.added, said)
+
+    def same(self, what: str, first: Sequence[str], second: Sequence[str]) -> None:
+        """Raise ConformanceError unless two readings give the same rows, in any order."""
+        self.refuse(ordered_difference(what, sorted(first), sorted(second)))
+
+    @contextmanager
+    def errors_of(self, doing: str) -> Iterator[None]:
+        """Raise errors of Spark as a ConformanceError, or as a SkippedError if the source has no such side."""
+        try:
+            yield
+        except PySparkException as error:
+            if _MISSING in str(error):
+                raise SkippedError(f"{doing}: {gist(error)}") from None
+            raise self.fail(f"{doing} ends with an error: {gist(error)}") from error
+
+    def options(self, more: Mapping[str, str] = {}) -> dict[str, str]:
+        """Return the options of the harness, and more."""
+        return {**self.harness.options(), **more}
+
+    def instance(self, options: Mapping[str, str] = {}) -> DataSource:
+        """Return a source as Spark makes it, with options beside those of the harness."""
+        return self.source(options=CaseInsensitiveDict(self.options(options)))
+
+    def shipped(self, what: str, value: _Value) -> _Value:
+        """Return a value as it arrives in another process.  Raises ConformanceError if it cannot be pickled."""
+        try:
+            copy: _Value = pickle.loads(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]  # noqa: S301 - made here
+        except Exception as error:
+            raise self.fail(f"{what} cannot be pickled: {type(error).__name__}: {error}") from error
+        return copy

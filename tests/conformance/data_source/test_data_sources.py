@@ -1,0 +1,45 @@
+"""Any data source of PySpark is judged by rules of its own: correct ones keep them, and each rule finds its sin."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.conformance.data_source.orders import ArrowOrdersReader, CsvSource, OrdersHarness, SimpleOrdersHarness
+from tests.conformance.mutants.data_sources import sinful
+from tidegate.conformance import DataSourceHarness, DataSourceSuite, check_data_source
+
+PAGE = Path(__file__).parents[3] / "docs" / "data-sources.md"
+
+
+class TestOrders(DataSourceSuite):
+    @pytest.fixture
+    def harness(self):
+        return OrdersHarness
+
+
+class TestSimpleOrders(DataSourceSuite):
+    @pytest.fixture
+    def harness(self):
+        return SimpleOrdersHarness
+
+
+def test_a_source_of_arrow_batches_keeps_the_rules_of_rows(spark):
+    check_data_source(sinful(batch=ArrowOrdersReader), only=["BATCH-1", "SOURCE-3"]).raise_for_failures()
+
+
+def test_the_harness_of_the_page(spark, monkeypatch):
+    monkeypatch.setitem(sys.modules, "orders_source", ModuleType("orders_source"))
+    sys.modules["orders_source"].OrdersSource = CsvSource
+    names = {}
+    exec(PAGE.read_text().split("```python\n")[1].partition("```")[0], names)  # noqa: S102 - it is the page's
+    check_data_source(names["OrdersHarness"], only=["BATCH-1", "BATCH-4"]).raise_for_failures()
+
+
+def test_a_source_that_only_makes_up_rows_has_few_rules(spark):
+    class MadeUp(OrdersHarness):
+        add_rows = DataSourceHarness.add_rows
+
+    ends = {verdict.rule.id: verdict.text for verdict in check_data_source(MadeUp, only=["BATCH-1", "STREAM-7"])}
+    assert set(ends.values()) == {"MadeUp has no ROWS: the harness has no add_rows()"}
