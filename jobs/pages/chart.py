@@ -19,7 +19,7 @@ _HEIGHT = 400
 _WIDTH = 2.8  # the width of a split's line
 _TURN = 9  # the length of a line's turn, from left to right
 _TURN_WIDTH = 2.0  # less than the line itself, whose edges would be drawn twice
-_COLUMNS_HEIGHT = 210
+_COLUMNS_HEIGHT = 164
 _MOST_TICKS = 4
 _STEPS = [digit * 10.0**power for power in range(-3, 18) for digit in (1, 2, 5)]
 _WIDEST = "10,000,000"  # the same for all pictures, so that the batches of one are exactly below those of another
@@ -143,7 +143,7 @@ def _late(canvas: Canvas, run: Trace, label: Sequence[str]) -> Iterator[str]:
 def columns(
     batches: Sequence[int], heights: Sequence[float], title: str, description: str, marked: Collection[int] = ()
 ) -> str:
-    """Return an SVG element of 560 by 210 units, which scales to its container.
+    """Return an SVG element of 560 by 164 units, which scales to its container.
 
     heights: one for each batch, at least 0.  If all are ints, no tick is between whole numbers.
     description: a text for people who cannot see the picture.

@@ -44,7 +44,7 @@ def layout(
     cards = "\n".join(figures)
     return Template(_text("page.html")).substitute(
         title=escape(title),
-        headline=escape(headline),
+        headline=escape(headline).replace(" %", "&nbsp;%"),
         introduction=escape(introduction),
         style=_text("page.css"),
         body=f'<section class="runs">\n{cards}\n</section>\n{below}\n',
