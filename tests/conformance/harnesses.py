@@ -264,6 +264,7 @@ class S3Harness(Harness):
     """A bucket of its own; each split is a folder.
 
     fails: the test makes the endpoint fail.  False: there is no proxy before it, since a proxy slows it down.
+    cleans: objects are deleted when they are read.
     """
 
     abilities = (
@@ -277,8 +278,8 @@ class S3Harness(Harness):
     event_time_column = "at"
     start_at_end: ClassVar = {"includeExistingFiles": "false"}
 
-    def __init__(self, server, *, fails=True):
-        self.bucket, self.splits = Bucket(server), itertools.count()
+    def __init__(self, server, *, fails=True, cleans=False):
+        self.bucket, self.splits, self.cleans = Bucket(server), itertools.count(), cleans
         self.secrets = (server.secret_key,)
         self.bad_records = {"badRecordsPath": f"s3://{self.bucket.name}/bad"}
         self.patience_s = _PATIENCE_WITH_FAULTS_S if fails else _PATIENCE_S
@@ -297,6 +298,7 @@ class S3Harness(Harness):
                 "endpoint": self.endpoint.endpoint,
                 "deadlineS": str(self.patience_s),
                 "stateLocation": f"s3://{self.bucket.name}/state",
+                **({"cleanSource": "delete"} if self.cleans else {}),
                 **options,
             }
         ).with_schema(_SCHEMA)

@@ -13,6 +13,7 @@ from tests.enumerators.s3.objects import MODIFIED, discovery
 from tests.enumerators.s3.queries import LATER_S, MOST_MANIFESTS, all_once, discovery_threads, open_ledger
 from tests.support.command import await_that
 from tests.support.logs import Clock
+from tidegate.alignment.budget import Budget
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.s3.discovery import rounds
 from tidegate.enumerators.s3.discovery.listing import ListingRules, ObjectListing
@@ -288,6 +289,40 @@ def test_a_query_that_is_begun_later_in_a_location_sweeps_nothing_of_the_first(q
     first.drain()
     for run in (first, second):
         assert run.delivered == all_once(run)
+
+
+def test_objects_are_cleaned_when_all_of_them_is_delivered_also_after_kills(query, store):
+    def clean(obj):
+        if one.silent:
+            raise DeadlineError("the endpoint does not answer")
+        if store.chunks_of(obj.key) - one.delivered:
+            too_early.append(obj.key)
+        store.objects.pop(obj.key, None)
+        return True
+
+    one, too_early = query(drift_ms=7, clean=clean, lease=lambda root: Lease(root, clocks=one.clock.clocks)), []
+    one.later_s = LATER_S
+    for number in range(12):
+        store.put(f"{number * 7 % 10}-{number}", [number], [3 * number, None], [60 - number])
+        one.pass_time()
+        one.silent = number % 5 == 2
+        end = one.plan(Budget(rows=2))
+        tasks = one.tasks(end)
+        if number % 4 == 1:  # killed before Spark has stored the offset
+            one.restart()
+            continue
+        if number % 4 == 3:  # killed before the batch is committed
+            one.restart()
+            assert one.tasks(end) == tasks
+        if end != one.offset:
+            one.deliver(end, tasks)
+    one.silent = False
+    one.restart(bounded=True)
+    one.drain(Budget(rows=20))
+    one.stop()
+    assert one.delivered == all_once(one)
+    assert too_early == []
+    assert not store.objects
 
 
 def test_what_is_cleaned_no_more_is_not_named_any_more(query, store):
