@@ -33,7 +33,9 @@ if os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > ENOUGH_BYTES:  # n
     os.environ.setdefault("TMPDIR", MEMORY)
     tempfile.tempdir = None  # it may be known already
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-Dspark.ui.enabled=false")
+# For the few rows of a test, code that is generated and compiled costs a fifth more than it saves.
+INTERPRETED = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-Dspark.ui.enabled=false {INTERPRETED}")
 
 # Python workers find the example's connector as they would find an installed one.
 EXAMPLE = Path(__file__).parents[1] / "examples" / "custom_connector"

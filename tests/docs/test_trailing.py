@@ -1,8 +1,10 @@
 """Programs that run again and again lose no row of a partition that trails the others by nearly the max drift."""
 
 import json
+import re
 import runpy
 import sys
+from datetime import timedelta
 
 import pytest
 from kafka import KafkaProducer
@@ -12,7 +14,9 @@ from pyspark.sql import SparkSession
 from tests.docs.test_recipes import HOURLY, SHARED
 from tests.support.pages import ROOT, blocks
 from tests.support.streams import HOUR, MINUTE, NOON, new_topic
+from tidegate.sources.options import parse_duration
 
+DEPLOYED = ROOT / "examples/deploy/count_orders.py"
 STEP = MINUTE // 2
 
 
@@ -23,27 +27,6 @@ def in_session(spark, monkeypatch, tmp_path):
     partitions = spark.conf.get("spark.sql.shuffle.partitions")
     yield tmp_path
     spark.conf.set("spark.sql.shuffle.partitions", partitions)
-
-
-def tutorial(servers, topic, folder):
-    program, _ = (block for block in blocks("docs/tutorial.md") if block.language == "python")
-    own = {"localhost:9092": servers, '"subscribe", "orders"': f'"subscribe", "{topic}"', '"30 min': '"60 min'}
-    own |= {f'"{name}"': f'"{folder}/{name}"' for name in ("counts", "checkpoint", "orders.html")}
-    program.with_own(own | {'"31 min': '"61 min'}).run({})
-
-
-def deployed(servers, topic, folder):
-    program = str(ROOT / "examples/deploy/count_orders.py")
-    sys.argv[1:] = [servers, topic, folder]
-    runpy.run_path(program)
-
-
-def hourly(servers, topic, folder):
-    names = {"spark": SparkSession.active()}
-    own = {"localhost:9092": servers, 'subscribe="orders"': f'subscribe="{topic}"'}
-    own |= {"/lake/checkpoints/counts": f"{folder}/checkpoint", "/lake": folder}
-    for block in (SHARED, HOURLY):
-        block.with_own(own).run(names)
 
 
 def write(kafka, topic, partitions):
@@ -59,15 +42,26 @@ def write(kafka, topic, partitions):
     return written
 
 
-@pytest.mark.parametrize("run", [tutorial, deployed, hourly])
-def test_a_program_that_runs_again_loses_no_row_of_a_partition_that_trails(run, kafka, spark, in_session, monkeypatch):
-    monkeypatch.setattr(sys, "argv", [""])
+def duration(pattern, text):
+    (found,) = set(re.findall(pattern, text))
+    return parse_duration(found)
+
+
+def test_a_program_that_runs_again_waits_for_its_max_drift_and_a_minute_for_disorder():
+    tutorial, _ = (block.text for block in blocks("docs/tutorial.md") if block.language == "python")
+    for program in (tutorial, SHARED.text + HOURLY.text, DEPLOYED.read_text()):
+        delay = duration(r'withWatermark\("\w+", "(.*?)"\)', program)
+        assert delay - duration(r'"maxDrift"[:,] "(.*?)"', program) == timedelta(minutes=1)
+
+
+def test_so_it_loses_no_row_of_a_partition_that_trails(kafka, spark, in_session, monkeypatch):
     folder, topic = str(in_session), new_topic(kafka, [], [])
+    monkeypatch.setattr(sys, "argv", [DEPLOYED.name, kafka.bootstrap_servers, topic, folder])
     trails = NOON + 61 * MINUTE
     written = write(kafka, topic, [(NOON, NOON + 2 * HOUR), (NOON, trails)])
-    run(kafka.bootstrap_servers, topic, folder)
+    runpy.run_path(str(DEPLOYED))
     written += write(kafka, topic, [(NOON + 2 * HOUR, NOON + 3 * HOUR), (trails, NOON + 3 * HOUR)])
-    run(kafka.bootstrap_servers, topic, folder)
+    runpy.run_path(str(DEPLOYED))
     rows = dataset.dataset(f"{folder}/counts", format="parquet").to_table().to_pylist()
     still_open = spark.read.format("statestore").load(f"{folder}/checkpoint").selectExpr("sum(value.count)").first()[0]
-    assert sum(row.get("orders") or row["count"] for row in rows) + still_open == written
+    assert sum(row["count"] for row in rows) + still_open == written

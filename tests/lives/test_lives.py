@@ -7,7 +7,7 @@ import pytest
 from tests.lives.__main__ import complaint
 from tests.lives.making import make
 
-LIVES = 30
+LIVES = 20
 
 
 @pytest.fixture

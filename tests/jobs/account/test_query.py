@@ -63,9 +63,7 @@ def write_twice(batch, number):
     [
         ([], READ, NO_ROWS),
         ([counted], READ, Figure(30)),
-        ([exploded], READ, NO_ROWS),
         ([exploded, counted], READ, UNKNOWN),
-        ([twice], AT_MOST, NO_ROWS),
         ([twice, counted], AT_MOST, UNKNOWN),
         ([transformed], AT_MOST, NO_ROWS),
         ([lambda rows: rows.limit(7)], AT_MOST, UNKNOWN),
@@ -82,14 +80,11 @@ def test_the_plan_says_whether_rows_are_read_and_counted_once(stream, told, step
     assert bool(account.why) == (read != READ or open_ == UNKNOWN)
 
 
-@pytest.mark.parametrize("fail_on_data_loss", [True, False])
-def test_a_sink_that_may_read_twice_leaves_a_bound_and_does_not_show_what_was_lost(
-    spark, kafka, told, fail_on_data_loss
-):
+def test_a_sink_that_may_read_twice_leaves_a_bound_and_does_not_show_what_was_lost(spark, kafka, told):
     topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 300))
-    source = kafka_source(kafka, topic, starting_offsets="earliest", fail_on_data_loss=fail_on_data_loss)
+    source = kafka_source(kafka, topic, starting_offsets="earliest", fail_on_data_loss=False)
     account = told(source.read_stream(spark), sink=write_twice)
-    assert (account.read, account.complete) == (AT_MOST, fail_on_data_loss)
+    assert (account.read, account.complete) == (AT_MOST, False)
 
 
 @pytest.mark.parametrize(("step", "late"), [(None, Figure(1)), (exploded, Figure(2, "about"))])

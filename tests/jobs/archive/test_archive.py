@@ -244,7 +244,7 @@ def test_without_an_end_the_command_copies_what_is_new_every_hour(kafka, spark, 
 def test_killed_with_all_its_processes_it_goes_on(kafka, bucket):
     """A command without an end copies to a bucket, whose connection boto3 finds, and merges; another one ends its work.
 
-    It is killed while it copies, and while it merges.  KILLS_SEED in the environment chooses other moments.
+    It is killed while it copies or merges: KILLS_SEED in the environment chooses other moments.
     """
     topic = new_topic(kafka, *[[]] * PARTITIONS)
     access = S3ConnectionOptions(**bucket.connection).connection
@@ -255,16 +255,15 @@ def test_killed_with_all_its_processes_it_goes_on(kafka, bucket):
     before = len(bucket.keys())
     env = {**os.environ, **bucket.server.environment}
     command = ("archive", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", bucket.path)
-    dice = dice_of_kills()
-    for wanted in (dice.randrange(1, PARTITIONS), dice.randrange(PARTITIONS + 1, PARTITIONS * 3 // 2)):
-        with started(*command, "--compact", "--master", "local[1]", env=env) as process:
-            await_while_running(lambda wanted=wanted: len(bucket.keys()) >= before + wanted, process)
-            kill(process)
-        written = len(bucket.keys()) - before
-        assert 0 < written <= 2 * PARTITIONS  # a slow machine may see the last objects first
-        plan = plan_archive(committed_source(kafka, topic), place)
-        merged = sum(directory.parts[0].end >= 200 for directory in plan.directories.values())
-        assert len(plan.pieces) == PARTITIONS - (written - merged)
+    wanted = dice_of_kills().randrange(1, PARTITIONS * 3 // 2)
+    with started(*command, "--compact", "--master", "local[1]", env=env) as process:
+        await_while_running(lambda: len(bucket.keys()) >= before + wanted, process)
+        kill(process)
+    written = len(bucket.keys()) - before
+    assert 0 < written <= 2 * PARTITIONS  # a slow machine may see the last objects first
+    plan = plan_archive(committed_source(kafka, topic), place)
+    merged = sum(directory.parts[0].end >= 200 for directory in plan.directories.values())
+    assert len(plan.pieces) == PARTITIONS - (written - merged)
     with started(*command, "--compact", "--until", "latest", "--master", "local[1]", env=env) as process:
         code, _, errors = finish(process)
     assert code == 0, errors

@@ -1,8 +1,9 @@
-"""The demonstration: its page, and the command as a person runs it, with fewer rows."""
+"""The demonstration: its page, and the command with fewer rows, in the Spark and with the Kafka of all tests."""
 
 import json
 import re
 import signal
+from contextlib import nullcontext
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -11,6 +12,7 @@ from tests.support.command import finish, started
 from tests.support.progresses import HOUR, NOON, progress, report, source, typed
 from tidegate import KafkaSource
 from tidegate.alignment.durations import epoch_ms
+from tidegate.jobs.demo import run
 from tidegate.jobs.demo.page import COLUMNS, page, row, traced
 from tidegate.jobs.demo.run import CountRun, Demo, _jars, _unaligned, as_progress, skewed_history
 from tidegate.jobs.pages.chart import chart
@@ -41,9 +43,9 @@ DEMO = Demo(
 )
 
 
-def picture(run):
+def picture(counted):
     """Return the classes of all marks, and the texts."""
-    svg = chart(traced(DEMO, run), hours_since(NOON, NOON + 4 * HOUR), "a run", ["60 rows", "lost"])
+    svg = chart(traced(DEMO, counted), hours_since(NOON, NOON + 4 * HOUR), "a run", ["60 rows", "lost"])
     marks = [*ET.fromstring(svg).iter()]  # noqa: S314
     return [mark.get("class", "").split(" ")[0] for mark in marks], [mark.text for mark in marks]
 
@@ -61,8 +63,8 @@ def test_the_page_names_every_split_and_every_figure():
     words = ("60 of 150 rows lost (40.0 %)", "None of 150 rows lost", "60 rows read below")
     for expected in (*HISTORY, *COLUMNS[:4], *words):
         assert expected in text
-    for run in DEMO.runs:
-        for cell in row(run):
+    for counted in DEMO.runs:
+        for cell in row(counted):
             assert f">{cell}</td>" in text
 
 
@@ -107,16 +109,16 @@ def figures(output, name):
     return [int(figure.replace(",", "")) for figure in line.groups()]
 
 
-def test_aligned_it_loses_no_row_and_unaligned_it_does(tmp_path):
+def test_aligned_it_loses_no_row_and_unaligned_it_does(spark, kafka, tidegate, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "KafkaServer", lambda: nullcontext(kafka))
+    monkeypatch.setattr(run, "spark_session", lambda *_: nullcontext(spark))
     html = tmp_path / "pages" / "demo.html"
-    with started("demo", "--rows", ROWS, "--html", html) as process:
-        code, output, errors = finish(process)
+    code, output, errors = tidegate("demo", "--rows", ROWS, "--html", html)
     assert code == 0, errors
-    assert "Traceback" not in errors
     assert output.rstrip().endswith(str(html))
 
     counted, waiting, lost = (figures(output, name) for name in ("counted", "in open windows", "lost"))
-    assert [sum(run) for run in zip(counted, waiting, lost, strict=True)] == [ROWS] * 2
+    assert [sum(figure) for figure in zip(counted, waiting, lost, strict=True)] == [ROWS] * 2
     assert lost[0] > ROWS / 2
     assert lost[1] == 0
     said = [line.partition(": ") for line in output.splitlines()[-3:-1]]

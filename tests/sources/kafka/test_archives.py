@@ -68,22 +68,21 @@ def test_a_topic_with_an_archive_is_read_as_if_kafka_had_kept_it(spark, kafka, t
         assert rows(**place_of_old) == whole
         assert rows(**cut, **place_of_old) == of_ten_days
 
-    source = kafka_source(kafka, topic, **soon_idle(24 * 60), max_offsets_per_trigger=500, **archive)
+    source = kafka_source(kafka, topic, **soon_idle(4 * 24 * 60), max_offsets_per_trigger=2000, **archive)
     frame = source.read_stream(spark).select("partition", "offset", "timestamp")
     first, second = (available_now(frame, tmp_path) for _ in range(2))  # the quiet one holds back the first run only
     run = Run(second.query, {**first.rows, **second.rows})
     assert run.offsets() == every([old + kept for old, kept in zip_longest(OLD, KEPT, fillvalue=0)])
     times = {YEAR_2099_MS: None}
-    assert run.furthest_ahead(lambda row: times.get(at := milliseconds(row["timestamp"]), at)) <= DAY
+    assert run.furthest_ahead(lambda row: times.get(at := milliseconds(row["timestamp"]), at)) <= 4 * DAY
 
-    for name, place_of_old in (("windows", archive), ("of delta", in_delta)):
-        source = kafka_source(kafka, topic, **soon_idle(4 * 24 * 60), include_event_time=True, **place_of_old)
-        windows = Windows(source.read_stream(spark), tmp_path / name)
-        for _ in range(2):
-            finish(windows.start(availableNow=True))
-            delta.rewrite(sort=True)
-            delta.forget()
-        assert windows.counts == hourly(old, new)
+    source = kafka_source(kafka, topic, **soon_idle(4 * 24 * 60), include_event_time=True, **in_delta)
+    windows = Windows(source.read_stream(spark), tmp_path / "of delta")
+    for _ in range(2):
+        finish(windows.start(availableNow=True))
+        delta.rewrite(sort=True)
+        delta.forget()
+    assert windows.counts == hourly(old, new)
     source = kafka_source(kafka, topic, **soon_idle(4 * 24 * 60), include_event_time=True, **in_iceberg)
     windows = Windows(source.read_stream(spark), tmp_path / "live")
     with running(windows.start()) as query:

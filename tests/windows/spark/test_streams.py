@@ -6,9 +6,11 @@ import os
 import re
 from collections import Counter
 from datetime import timedelta
+from functools import reduce
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 import tidegate
@@ -120,9 +122,8 @@ def source_evolution(spark):
     spark.conf.unset(EVOLUTION)
 
 
-@pytest.mark.parametrize("late", [None, "late"], ids=["of Spark", "of the operator"])
 @pytest.mark.usefixtures("source_evolution")
-def test_named_sources_keep_their_names_and_go_on_in_another_order(spark, tmp_path, late):
+def test_named_sources_keep_their_names_and_go_on_in_another_order(spark, tmp_path):
     sources = {name: MemorySource(path=str(tmp_path / name), watermarks=STRATEGY) for name in ("left", "right")}
     formats = {name: register_source(spark, source) for name, source in sources.items()}
 
@@ -131,7 +132,6 @@ def test_named_sources_keep_their_names_and_go_on_in_another_order(spark, tmp_pa
         append(sources["right"].path, b=times[::2])
         rows = [spark.readStream.format(formats[name]).name(name).load() for name in names]
         windows = tidegate.windowed(rows[0].unionByName(rows[1]), "split", "timestamp").window(tumbling(60))
-        windows = windows if late is None else windows.side_output_late(late)
         found = available_now(windows.aggregate(n="count(*)"), tmp_path / "checkpoint")
         return sorted((row["split"], row["window_end"].timestamp() * SECOND, row["n"]) for row in found.all_rows)
 
@@ -175,15 +175,14 @@ def test_objects_keep_the_columns_that_the_user_gave_them(spark, bucket, tmp_pat
     assert all(isinstance(row["greatest"], str) for row in run.all_rows)
 
 
-@pytest.mark.parametrize("lateness", [0, 1], ids=["of Spark", "of the operator"])
-def test_windows_over_windows_close_after_the_results_that_they_hold(spark, source, tmp_path, lateness):
+def test_windows_over_windows_close_after_the_results_that_they_hold(spark, source, tmp_path):
+    """The first windows are Spark's own, and the second ones are those of the operator."""
     in_order = WatermarkStrategy.for_monotonous_timestamps()
     rows = source.model_copy(update={"watermarks": in_order, "max_rows_per_trigger": 8}).read_stream(spark)
 
     def over_counts(key, seconds):
-        first = tidegate.windowed(rows, "split", "timestamp").window(tumbling(20))
-        counts = first.allowed_lateness(timedelta(seconds=lateness)).aggregate(rows="count(*)")
-        counts = counts.selectExpr("rows", "split", "window_end AS until", "window_end - INTERVAL 1 MILLISECOND AS at")
+        first = tidegate.windowed(rows, "split", "timestamp").window(tumbling(20)).aggregate(rows="count(*)")
+        counts = first.selectExpr("rows", "split", "window_end AS until", "window_end - INTERVAL 1 MILLISECOND AS at")
         second = tidegate.windowed(counts, key, "at").window(tumbling(seconds)).side_output_late("late")
         sums = second.aggregate(results="count(*)", rows="sum(rows)")
         return sums.selectExpr(f"'{key}' AS key", "unix_millis(window_end) AS end", "results", "rows", "output")
@@ -196,21 +195,18 @@ def test_windows_over_windows_close_after_the_results_that_they_hold(spark, sour
     assert found == [*of_splits, *(("until", end, 2, 4) for end in (20, 40, 60, 80, 100, 120))]
 
 
-@pytest.mark.parametrize("late", [None, "late"], ids=["of Spark", "of the operator"])
-def test_results_are_joined_by_window_and_the_join_keeps_none_of_them(spark, source, tmp_path, late):
+def test_results_are_joined_by_window_and_the_join_keeps_none_of_them(spark, source, tmp_path):
+    """One side is Spark's own aggregation, and the other one is of the operator."""
     append(source.path, a=[NOON + 130 * SECOND], b=[NOON + 130 * SECOND])  # a join forgets a millisecond later
     rows = source.model_copy(update={"watermarks": WatermarkStrategy.for_monotonous_timestamps()}).read_stream(spark)
 
-    def counts(name, condition):
-        windows = tidegate.windowed(rows.where(condition), "split", "timestamp").window(tumbling(20))
-        windows = windows if late is None else windows.side_output_late(late)
-        return windows.aggregate(**{name: "count(*)"}).select("window_end", name)
+    def windows(condition):
+        return tidegate.windowed(rows.where(condition), "split", "timestamp").window(tumbling(20))
 
-    of_a, first_of_b = (
-        counts("a", "split = 'a'"),
-        counts("b", f"split = 'b' AND timestamp < timestamp_millis({NOON + 60_000})"),
-    )
-    joined = of_a.join(first_of_b, "window_end", "full_outer").withColumn("end", f.unix_millis("window_end"))
+    first_of_b = windows(f"split = 'b' AND timestamp < timestamp_millis({NOON + 60_000})").side_output_late("late")
+    of_a, of_b = windows("split = 'a'").aggregate(a="count(*)"), first_of_b.aggregate(b="count(*)")
+    joined = of_a.select("window_end", "a").join(of_b.select("window_end", "b"), "window_end", "full_outer")
+    joined = joined.withColumn("end", f.unix_millis("window_end"))
     run = available_now(joined, tmp_path / "checkpoint")
     found = sorted(((row["end"] - NOON) // SECOND, row["a"], row["b"]) for row in run.all_rows)
     assert found == [(20, 2, 2), (40, 2, 2), (60, 2, 2), (80, 2, None), (100, 2, None), (120, 2, None)]
@@ -235,65 +231,63 @@ def test_a_window_that_has_no_result_is_told_in_one_sentence_with_its_key_and_wi
     assert "Traceback" not in told
 
 
-def test_a_time_out_in_processing_time_fires_without_data_and_the_watermark_fires_beside_it(spark, source):
-    windows = tidegate.windowed(source.read_stream(spark), "split", "timestamp").window(tumbling(60))
-    timed_out = windows.trigger(ProcessingTimeoutTrigger.of(EventTimeTrigger.create(), timedelta(seconds=1)))
-    fired = []
-    last = NOON + 120 * SECOND  # no watermark closes this window
-    query = kept(timed_out.aggregate(rows="count(*)"), fired).trigger(processingTime="500 milliseconds").start()
-    with running(query):
-        await_that(lambda: any(row.start == last for row in fired) or query.exception())
-        assert query.exception() is None
-    assert {row.start for row in fired} == {NOON, NOON + 60 * SECOND, last}
-
-
 A_SECOND, CENTURY = timedelta(seconds=1), TumblingEventTimeWindows.of(timedelta(days=36_525))
 EACH_SECOND = PurgingTrigger.of(ContinuousProcessingTimeTrigger.of(A_SECOND))
 TIMED_OUT = PurgingTrigger.of(ProcessingTimeoutTrigger.of(CountTrigger.of(100), A_SECOND))
+# The windows of a minute are also fired by the watermark, except for the last ones, which it never passes.
+BY_CLOCK = {
+    "all times": (GlobalWindows.create(), EACH_SECOND),
+    "a time-out": (GlobalWindows.create(), TIMED_OUT),
+    "a time-out beside the watermark": (
+        tumbling(60),
+        PurgingTrigger.of(ProcessingTimeoutTrigger.of(EventTimeTrigger.create(), A_SECOND)),
+    ),
+    "event time": (CENTURY, EACH_SECOND),
+    "the clock": (TumblingProcessingTimeWindows.of(A_SECOND), None),
+}
 
 
-@pytest.mark.parametrize(
-    ("assigner", "trigger"),
-    [
-        (GlobalWindows.create(), EACH_SECOND),
-        (GlobalWindows.create(), TIMED_OUT),
-        (CENTURY, EACH_SECOND),
-        (TumblingProcessingTimeWindows.of(A_SECOND), None),
-    ],
-    ids=["all times", "a time-out", "event time", "the clock"],
-)
-def test_windows_that_fire_by_the_clock_do_so_without_data(spark, source, assigner, trigger):
-    event_time = "timestamp" if assigner.is_event_time() else None
-    windows = tidegate.windowed(source.read_stream(spark), "split", event_time).window(assigner)
-    windows = windows if trigger is None else windows.trigger(trigger)
+def test_windows_that_fire_by_the_clock_do_so_without_data(spark, source):
+    rows = source.read_stream(spark)
+
+    def counted(name):
+        assigner, trigger = BY_CLOCK[name]
+        windows = tidegate.windowed(rows, "split", "timestamp" if assigner.is_event_time() else None).window(assigner)
+        windows = windows if trigger is None else windows.trigger(trigger)
+        return windows.aggregate(rows="count(*)").withColumn("name", f.lit(name))
+
     fired, counts = [], Counter()
 
-    def has_counted_all_rows():
+    def have_counted_all_rows():
         counts.clear()
         for row in fired:
-            counts[row.split] += row.rows
-        return counts.total() == 26 or query.exception()
+            counts[row.name, row.split] += row.rows
+        return counts.total() == 26 * len(BY_CLOCK) or query.exception()
 
-    query = kept(windows.aggregate(rows="count(*)"), fired).trigger(processingTime="500 milliseconds").start()
+    streams = reduce(DataFrame.union, map(counted, BY_CLOCK))
+    query = kept(streams, fired).trigger(processingTime="500 milliseconds").start()
     with running(query):
-        await_that(has_counted_all_rows)
+        await_that(have_counted_all_rows)
         assert query.exception() is None
-    assert counts == {"a": 13, "b": 13}
-    is_global = isinstance(assigner, GlobalWindows)
-    assert {(row.window_start is None, row.window_end is None) for row in fired} == {(is_global, is_global)}
+    assert counts == {(name, split): 13 for name in BY_CLOCK for split in "ab"}
+    without_bounds = {row.name for row in fired if (row.window_start, row.window_end) == (None, None)}
+    assert without_bounds == {"all times", "a time-out"}
+    of_a_minute = {row.start for row in fired if row.name == "a time-out beside the watermark"}
+    assert of_a_minute == {NOON, NOON + 60 * SECOND, NOON + 120 * SECOND}
 
 
-@pytest.mark.parametrize("late", [None, "late"], ids=["of Spark", "of the operator"])
-def test_windows_that_end_after_the_last_year_of_spark_close_at_the_end_of_the_source(spark, source, tmp_path, late):
+def test_windows_that_end_after_the_last_year_of_spark_close_at_the_end_of_the_source(spark, source, tmp_path):
     rows = source.model_copy(update={"ends": True}).read_stream(spark)
     endless = rows.withColumn("until", f.expr("IF(position = 0, timestamp, TIMESTAMP'9999-12-31 23:59:59Z')"))
     windows = tidegate.windowed(endless, "split", "until").window(tumbling(60))
-    windows = windows if late is None else windows.side_output_late(late)
-    counted = windows.aggregate(n="count(*)").selectExpr("split", "unix_millis(window_end) AS end", "n")
-    found = available_now(counted, tmp_path / "checkpoint").all_rows
+    counted = [
+        kind.aggregate(n="count(*)").selectExpr(f"'{name}' AS kind", "split", "unix_millis(window_end) AS end", "n")
+        for name, kind in {"of Spark": windows, "of the operator": windows.side_output_late("late")}.items()
+    ]
+    found = available_now(counted[0].union(counted[1]), tmp_path / "checkpoint").all_rows
     ends = {NOON + 60 * SECOND: 1, END_OF_TIME_MS + 1: 12}
-    assert sorted((row["split"], row["end"], row["n"]) for row in found) == [
-        (split, end, n) for split in "ab" for end, n in ends.items()
+    assert sorted((row["kind"], row["split"], row["end"], row["n"]) for row in found) == [
+        (kind, split, end, n) for kind in ("of Spark", "of the operator") for split in "ab" for end, n in ends.items()
     ]
 
 
