@@ -28,7 +28,6 @@ def topic(kafka):
 
 NO_TOPIC = {"subscribe": "{topic}x"}, "topic '{topic}x' does not exist at {servers}; did you mean '{topic}'?"
 NO_OPTION = {"subscrbe": "orders"}, "there is no option 'subscrbe'; did you mean 'subscribe'?"
-SOON = {"kafka.default.api.timeout.ms": "1000"}
 
 
 # Both ways of reading show a sentence of the driver's and one of the planner's.  What other sentences there are is
@@ -40,12 +39,6 @@ SOON = {"kafka.default.api.timeout.ms": "1000"}
         (message_of_batch, *NO_TOPIC),
         (message_of_stream, *NO_OPTION),
         (message_of_batch, *NO_OPTION),
-        (message_of_stream, {"kafka.bootstrap.servers": "localhost:1", **SOON}, "cannot connect to localhost:1"),
-        (
-            message_of_stream,
-            {"startingOffsets": '{{"{topic}": {{"0": 11, "1": 0}}}}'},
-            "startingOffsets is 11 for partition {topic}-0, which ends at 10",
-        ),
     ],
 )
 def test_a_wrong_option_ends_in_one_sentence(spark, kafka, topic, message_of, wrong, sentence):
