@@ -96,6 +96,21 @@ class MostBehind(NamedTuple):
     event_time_lag: _Duration
 
 
+def _plain(values: tuple[Any, ...]) -> list[Any]:
+    """Return a named tuple for JSON.  Pydantic before 2.14 does not ask the serializers of its fields."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, timedelta):
+            return milliseconds(value)
+        return epoch_ms(value) if isinstance(value, datetime) else value
+
+    return [plain(value) for value in values]
+
+
+_SplitDetail: TypeAlias = Annotated[SplitDetail, PlainSerializer(_plain)]
+_MostBehind: TypeAlias = Annotated[MostBehind, PlainSerializer(_plain)]
+
+
 class GeneratedProgress(_Record):
     """The progress of watermark generators.
 
@@ -193,7 +208,7 @@ class SourceProgress(_Record):
     event_time_lag: _Duration
     oldest_event_time: _Time | None
     current_fetch_event_time_lag: _Duration | None
-    most_behind: MostBehind | None
+    most_behind: _MostBehind | None
     late_rows: int
     late_rows_total: int
     late_splits: tuple[SplitId, ...]
@@ -209,7 +224,7 @@ class SourceProgress(_Record):
     diverged_splits: tuple[SplitId, ...] = ()
     generated: GeneratedProgress | None = None
     completeness: CompletenessProgress | None = None
-    by_split: Mapping[SplitId, SplitDetail] = Field(default_factory=dict)
+    by_split: Mapping[SplitId, _SplitDetail] = Field(default_factory=dict)
     skips_lost: bool = False
     selects_rows: bool = False
     watermark_rows: bool = False

@@ -191,7 +191,9 @@ def shape(schema, types):
         return schema
     if "$ref" in schema:
         return shape(types[schema["$ref"].rpartition("/")[2]], types)
-    return {key: shape(part, types) for key, part in schema.items() if key not in ("title", "description", "$defs")}
+    # Newer versions of Pydantic say so, and 2.10 does not.
+    parts = {key: part for key, part in schema.items() if (key, part) != ("additionalProperties", False)}
+    return {key: shape(part, types) for key, part in parts.items() if key not in ("title", "description", "$defs")}
 
 
 def shape_of(snapshot):
