@@ -34,11 +34,29 @@ def repeated_text(value: str, rows: int) -> pa.StringArray:
     return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(ends), pa.py_buffer(np.tile(encoded, rows))])
 
 
+def one_text(value: bytes) -> pa.BinaryScalar:
+    """Return bytes as a scalar."""
+    ends = np.array([0, len(value)], np.int32)
+    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(ends), pa.py_buffer(value)])[0]
+
+
 def int64_values(array: pa.Array) -> npt.NDArray[np.int64]:
     """Return the numbers of an array of 64 bits, which share its memory; those of nulls mean nothing."""
     if not len(array):
         return np.empty(0, np.int64)
     return np.frombuffer(array.buffers()[1], np.int64, len(array), 8 * array.offset)
+
+
+def booleans(values: npt.NDArray[np.bool_]) -> pa.BooleanArray:
+    """Return truth values as an array."""
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(np.packbits(values, bitorder="little"))])
+
+
+def are_true(array: pa.BooleanArray) -> npt.NDArray[np.bool_]:
+    """Return where an array is true, and neither false nor null."""
+    bits = np.frombuffer(array.buffers()[1], np.uint8)
+    values = np.unpackbits(bits, count=array.offset + len(array), bitorder="little").astype(np.bool_)
+    return values[array.offset :] & ~are_null(array)
 
 
 def are_null(array: pa.Array) -> npt.NDArray[np.bool_]:

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.readers.arrow import compute as pc
+from tidegate.readers.arrow.arrays import are_null, int64_values, integers
 
 LONG_FRACTION = r"[.][0-9]{20}|[0-9.][eE]-0*(?:19|[2-9][0-9]|[1-9][0-9]{2,})"
 """Numbers that may have more than 38 digits after the point.
@@ -149,18 +150,18 @@ def timestamp_of(text: str, *, has_zone: bool) -> int | None:
 
 def microseconds_of(times: pa.Array) -> pa.Array:
     """Return timestamps in nanoseconds as microseconds, rounded down; Arrow rounds towards zero, or refuses."""
-    numbers = times.view(pa.int64()).fill_null(0).to_numpy() // 1000
-    return pa.array(numbers, mask=np.asarray(times.is_null())).view(pa.timestamp("us", times.type.tz))
+    kind = pa.timestamp("us", times.type.tz)
+    return integers(int64_values(times) // 1000, kind, are_null(times) if times.null_count else None)
 
 
 def _are_of_another_day(times: pa.TimestampArray, texts: pa.StringArray) -> bool:
     """Return whether times in nanoseconds did not fit: PyArrow before 25 then gives a time of another century."""
     try:
-        days = pc.utf8_slice_codeunits(texts, 0, 10).cast(pa.date32()).view(pa.int32()).fill_null(0).to_numpy()
+        days = int64_values(pc.utf8_slice_codeunits(texts, 0, 10).cast(pa.date32()).cast(pa.int32()).cast(pa.int64()))
     except pa.ArrowInvalid:
         return True
-    found = times.view(pa.int64()).fill_null(0).to_numpy() // (86_400 * 10**9)
-    return bool(np.any(np.abs(found - days) > 1))  # a zone may move a time to the next day
+    found = int64_values(times) // (86_400 * 10**9)
+    return bool(np.any((np.abs(found - days) > 1) & ~are_null(times)))  # a zone may move a time to the next day
 
 
 def timestamps(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:

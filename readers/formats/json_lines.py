@@ -17,7 +17,7 @@ from pyarrow import json as arrow_json
 
 from tidegate.errors import BadRecordError
 from tidegate.readers.arrow import compute as pc
-from tidegate.readers.arrow.arrays import BATCH_BYTES, integers, null_bytes, within_bounds
+from tidegate.readers.arrow.arrays import BATCH_BYTES, null_bytes, one_text, within_bounds
 from tidegate.readers.arrow.conform import batch_of, with_leaves
 from tidegate.readers.arrow.text_values import LONG_FRACTION, timestamps
 from tidegate.readers.formats.bad_records import ChunkRecords, OddRecord
@@ -38,6 +38,7 @@ _CAREFUL_BYTES = 64 << 10
 _LONG_FRACTION = re.compile(rf"""(?:{LONG_FRACTION})[0-9]*[\s,}}\]"eE]|\\u00(?:2[dDeE]|3[0-9]|[46]5)""".encode())
 _NO_NUMBER = re.compile(rb"Inf\s*[,}\]]|-NaN")  # pyarrow.json reads both as numbers
 _NEWLINE, _RETURN, _OPENING, _CLOSING = b"\n\r{}"
+_NOTHING, _LINE_END = one_text(b""), one_text(b"\n")
 
 
 class JsonLines:
@@ -105,12 +106,12 @@ class JsonLines:
 
     def _quick_texts(self, texts: pa.BinaryArray) -> pa.RecordBatch | None:
         """Return a row for each text, read as whole columns; None: some have to be read one by one."""
-        whole = pa.ListArray.from_arrays(integers(np.array([0, len(texts)], np.int32), pa.int32()), texts)
         # The last line end keeps pyarrow.json from taking what follows an inner one for another block.
-        data = pc.binary_join(whole, b"\n")[0].as_buffer().to_pybytes() + b"\n"
-        bounds = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
-        places = bounds - bounds[0] + np.arange(len(bounds), dtype=np.int32)
-        return self._quick(data, _framed(np.frombuffer(data, np.uint8), places[:-1], places[1:] - 1))
+        lines = pc.binary_join_element_wise(texts, _NOTHING, _LINE_END)
+        _, ends, data = lines.buffers()
+        bounds = np.frombuffer(ends, np.int32)[: len(lines) + 1]
+        data = data.to_pybytes()
+        return self._quick(data, _framed(np.frombuffer(data, np.uint8), bounds[:-1], bounds[1:] - 1))
 
     def _parts(self, block: LineBlock) -> Iterator[LineBlock]:
         # Very short lines may lack all columns.  Then the rows take more bytes than the text.
@@ -144,7 +145,8 @@ class JsonLines:
         """
         if not rows or self._raw is None or (self._has_decimals and _LONG_FRACTION.search(data)) or not _is_utf8(data):
             return None
-        if (b"Inf" in data or b"-NaN" in data) and _NO_NUMBER.search(data):
+        # One byte is found fifty times as fast as three.
+        if ((b"I" in data and b"Inf" in data) or (b"N" in data and b"-NaN" in data)) and _NO_NUMBER.search(data):
             return None
         try:
             table = self._table(data, self._raw)
