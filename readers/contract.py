@@ -28,6 +28,12 @@ class TimedBatch(NamedTuple):
     set_aside: pa.BooleanArray | None = None
 
     @property
+    def left(self) -> int:
+        """How many rows are of the query."""
+        marked = 0 if self.set_aside is None else self.set_aside.true_count
+        return int(self.rows.num_rows - marked)
+
+    @property
     def delivered(self) -> pa.RecordBatch:
         """The rows of the query; there may be none."""
         return self.rows if self.set_aside is None else self.rows.filter(pc.invert(self.set_aside))

@@ -6,7 +6,7 @@ Small ranges of many partitions are fetched by one request for each broker.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import groupby
@@ -26,8 +26,7 @@ from tidegate.errors import (
     UnknownPartitionError,
 )
 from tidegate.readers.archive.directory import ArchivedPart
-from tidegate.readers.arrow import compute as pc
-from tidegate.readers.arrow.arrays import are_null, int64_values, integers
+from tidegate.readers.arrow.arrays import are_null, booleans, int64_values, integers, merged
 from tidegate.readers.bad_record_files import BadRecordFiles
 from tidegate.readers.contract import ReadTask, SplitReader, TimedBatch, TimedRows
 from tidegate.readers.event_time.records import JudgedRecords, RecordTimes
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
 
 FIRST_GUESS_BYTES_PER_RECORD = 1000.0
 MARGIN = 1.1
+_FEW = 1 / 3  # of the records: if fewer are selected, it pays to decode the columns of the condition first
 _SMALL = 1 / 4  # of the size of a fetch; larger ranges are fetched one by one
 
 
@@ -189,16 +189,18 @@ class KafkaSplitReader(SplitReader):
         event_times = self._event_times
         wants_times = event_times is not None and (event_times.policy.refuses_rows or self._include_event_time)
         if wants_times or self._typed is not None:
-            batches = self._timed(task, judges=wants_times)
-            yield from (rows for timed in batches if (rows := timed.delivered).num_rows)
+            batches = self._timed(task, judges=wants_times, sifts=True)
+            rows = (delivered for timed in batches if (delivered := timed.delivered).num_rows)
+            yield from rows if self._typed is None or self._typed.where is None else merged(rows)
         else:
             yield from (batch for _, batch, _ in self._read(task, include_headers=self._include_headers))
 
     def read_timed(self, task: ReadTask) -> TimedRows:
         """Yield the records with their event times; a mark of a generator may be a bad record."""
-        yield from self._timed(task, judges=True)
+        yield from self._timed(task, judges=True, sifts=False)
 
-    def _timed(self, task: ReadTask, *, judges: bool) -> TimedRows:
+    def _timed(self, task: ReadTask, *, judges: bool, sifts: bool) -> TimedRows:
+        horizon, sifts_next = task.horizon if judges else None, sifts
         batches = self._read(task, include_headers=self._judges_by_headers)
         for number, of_range in groupby(batches, lambda read: read[0]):
             wanted, aside = task.ranges[number], None
@@ -206,10 +208,28 @@ class KafkaSplitReader(SplitReader):
             for _, batch, details in of_range:
                 if self._place is not None and aside is None:
                     aside = self._place.of_range(self._config, wanted, details.topic_id)
-                for decoded in (DecodedRows(batch, batch, {}),) if self._typed is None else self._typed.decoded(batch):
-                    yield self._judged(number, decoded, task.horizon if judges else None, wanted, aside)
+                left = 0
+                for decoded in self._decoded(batch, horizon, sifts=sifts_next):
+                    timed = self._judged(number, decoded, horizon, wanted, aside)
+                    left += timed.left
+                    yield timed
+                sifts_next = sifts and left < _FEW * batch.num_rows
             if aside is not None:
                 aside.flush()
+
+    def _decoded(self, batch: pa.RecordBatch, horizon: Horizon | None, *, sifts: bool) -> Iterator[DecodedRows]:
+        """Yield the records of a batch.
+
+        sifts: do without those that ``where`` leaves out, once the columns are decoded that this takes.
+        """
+        if self._typed is None:
+            yield DecodedRows(batch, batch, {})
+            return
+        if sifts and self._typed.first is not None:
+            wanted = self._typed.wanted(batch, lambda rows: self._times(rows, horizon).set_aside)
+            batch = batch.filter(booleans(wanted))
+        if batch.num_rows:
+            yield from self._typed.decoded(batch)
 
     def _read(self, task: ReadTask, *, include_headers: bool) -> Iterator[tuple[int, pa.RecordBatch, KafkaDetails]]:
         with idle_clients.lend(self._config) as client:
@@ -263,11 +283,7 @@ class KafkaSplitReader(SplitReader):
         aside: BadRecordFiles | None,
     ) -> TimedBatch:
         raw, batch, bad = decoded
-        event_times = self._event_times or RecordTimes()
-        if horizon is None:
-            judged = JudgedRecords(pa.nulls(len(raw), pa.int64()), pa.nulls(len(raw), pa.string()))
-        else:
-            judged = event_times.judge(batch if event_times.by_column else raw, horizon)
+        judged = self._times(decoded, horizon)
         untimed = {row: f"the record {why}" for row, why in judged.set_aside.items()}
         refused = dict(sorted({**untimed, **bad}.items()))
         if refused:
@@ -281,14 +297,19 @@ class KafkaSplitReader(SplitReader):
             times = judged.times
             column = integers(int64_values(times) * MICROSECONDS, pa.timestamp("us", "UTC"), are_null(times))
             batch = batch.append_column(EVENT_TIME, column).append_column(EVENT_TIME_FAULT, judged.faults)
-        left_out = _marked(refused, batch.num_rows) if refused else None
+        left_out = np.zeros(batch.num_rows, np.bool_)
         if self._typed is not None:
-            unselected = self._typed.left_out(batch)
-            left_out = (
-                unselected if left_out is None else left_out if unselected is None else pc.or_(left_out, unselected)
-            )
+            left_out = ~self._typed.selected(batch)
             batch = self._typed.delivered(batch)
-        return TimedBatch(number, batch, judged.times, left_out)
+        left_out[[*refused]] = True
+        return TimedBatch(number, batch, judged.times, booleans(left_out) if left_out.any() else None)
+
+    def _times(self, decoded: DecodedRows, horizon: Horizon | None) -> JudgedRecords:
+        raw, rows, _ = decoded
+        if horizon is None:
+            return JudgedRecords(pa.nulls(len(raw), pa.int64()), pa.nulls(len(raw), pa.string()))
+        event_times = self._event_times or RecordTimes()
+        return event_times.judge(rows if event_times.by_column else raw, horizon)
 
     @property
     def _judges_by_headers(self) -> bool:
@@ -386,12 +407,6 @@ class KafkaSplitReader(SplitReader):
         if self._fail_on_data_loss:
             raise DataLossError(f"{sentence} (failOnDataLoss)") from None
         log.warning("%s; the missing records are skipped", sentence)
-
-
-def _marked(rows: Collection[int], count: int) -> pa.BooleanArray:
-    marks = np.zeros(count, np.bool_)
-    marks[[*rows]] = True
-    return pa.array(marks)
 
 
 def _check_epoch(batch: RecordBatch, wanted: SplitRange, details: KafkaDetails) -> None:

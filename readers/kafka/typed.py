@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as kinds
 
 from tidegate.errors import BadRecordError, OptionError, did_you_mean
 from tidegate.readers.arrow import compute as pc
-from tidegate.readers.arrow.arrays import BATCH_BYTES, null_bytes
+from tidegate.readers.arrow.arrays import BATCH_BYTES, are_true, integers, null_bytes
 from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.event_time.columns import check_time_type
 from tidegate.readers.event_time.units import TimeUnit
-from tidegate.readers.kafka.rows import EVENT_TIME
+from tidegate.readers.formats.bad_records import CORRUPT_COLUMN
+from tidegate.readers.kafka.rows import EVENT_TIME, EVENT_TIME_FAULT
 from tidegate.readers.registry.columns import Mode
 from tidegate.readers.values.decoders import ValueDecoder
 from tidegate.readers.values.where import Condition
+
+Refused: TypeAlias = "Callable[[DecodedRows], Collection[int]]"
 
 
 class DecodedRows(NamedTuple):
@@ -43,6 +48,8 @@ class TypedRecords:
     sets_aside: the query does not get such records, whatever the mode.
     rescued_column: the column for what values have beyond their columns; None: that is left out.
     where: selects rows, by all columns; None: all.
+    first: decodes only the columns that a record is looked at for to leave it out, see ``selecting``; None: these are
+        all, or there is no condition.
     columns: the names of the columns that remain, in order; None: all.
     """
 
@@ -52,6 +59,7 @@ class TypedRecords:
     sets_aside: bool = False
     rescued_column: str | None = None
     where: Condition | None = None
+    first: TypedRecords | None = None
     columns: tuple[str, ...] | None = None
 
     @property
@@ -63,6 +71,22 @@ class TypedRecords:
     def needs_headers(self) -> bool:
         """Whether headers may name the schemas of values."""
         return any(decoder.needs_headers for decoder in self._decoders.values())
+
+    def selecting(self, where: Condition, event_time: str | None = None) -> TypedRecords:
+        """Return the same with a condition.
+
+        event_time: the column of the event time, which has to be right also in records that are left out; None: it is
+            not decoded.
+        """
+        paths = {*where.paths, *([] if event_time is None else [self._found(event_time)[0]])}
+        of_rows = {self.rescued_column, EVENT_TIME, EVENT_TIME_FAULT}  # which all of a record decides
+        if any(path[0] in of_rows or CORRUPT_COLUMN in path[1:2] for path in paths):
+            return replace(self, where=where)
+        inner = {name: [path[1:] for path in paths if path[0] == name] for name in self._decoders}
+        few = {name: decoder.only(*inner[name]) for name, decoder in self._decoders.items() if inner[name]}
+        first = TypedRecords(few.get("value"), few.get("key"), self.mode, self.sets_aside)
+        saves = any(few.get(name) is None or few[name].kind != of.kind for name, of in self._decoders.items())
+        return replace(self, where=where, first=first if saves else None)
 
     def schema(self, columns: pa.Schema) -> pa.Schema:
         """Return all columns of rows whose own are ``columns`` before they are decoded; times come last."""
@@ -90,6 +114,8 @@ class TypedRecords:
     def decoded(self, batch: pa.RecordBatch) -> Iterator[DecodedRows]:
         """Yield the rows of a batch, in parts of a bounded size.
 
+        A record that ``where`` leaves out is bad only if the columns of ``first`` are.
+
         Raises BadRecordError, which names the record and shows nothing of it, for the first bad one with FAILFAST.
         Also raises the errors of decoders.
         """
@@ -109,6 +135,8 @@ class TypedRecords:
             if name == "value" and self.rescued_column is not None:
                 texts = pa.array(map(rescued.get, range(len(values))), pa.string()) if rescued else None
                 rows = rows.append_column(self.rescued_column, texts or pa.nulls(len(values), pa.string()))
+        if bad and self.first is not None:
+            bad = self._selected_ones(batch, bad)
         if bad and self.mode == "FAILFAST" and not self.sets_aside:
             row = min(bad)
             topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
@@ -118,11 +146,29 @@ class TypedRecords:
             )
         return DecodedRows(batch, rows, dict(sorted(bad.items())) if self.sets_aside else {})
 
-    def left_out(self, rows: pa.RecordBatch) -> pa.BooleanArray | None:
-        """Return which rows ``where`` does not select; None: it selects all."""
-        if self.where is None:
-            return None
-        return pc.invert(pc.fill_null(self.where(rows), fill_value=False))
+    def _selected_ones(self, batch: pa.RecordBatch, bad: Mapping[int, str]) -> dict[int, str]:
+        """Return the bad records of a batch that are not left out."""
+        rows = sorted(bad)
+        are_wanted = self.wanted(batch.take(integers(np.array(rows), pa.int64())))
+        return {row: bad[row] for row, is_wanted in zip(rows, are_wanted, strict=True) if is_wanted}
+
+    def wanted(self, batch: pa.RecordBatch, refused: Refused = lambda _: ()) -> npt.NDArray[np.bool_]:
+        """Return which records are not left out: ``where`` selects them, or their columns of ``first`` are bad.
+
+        refused: returns which of decoded rows are to be looked at whatever ``where`` says.
+
+        Raises the errors of ``decoded``.
+        """
+        parts = []
+        for part in (self.first or self).decoded(batch):
+            wanted = self.selected(part.rows)
+            wanted[[*part.bad, *refused(part)]] = True
+            parts.append(wanted)
+        return np.concatenate(parts)
+
+    def selected(self, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Return which rows ``where`` selects."""
+        return np.ones(rows.num_rows, np.bool_) if self.where is None else are_true(self.where(rows))
 
     def delivered(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return the columns that remain."""
@@ -135,6 +181,15 @@ class TypedRecords:
 
         Raises OptionError if there is no such column, or if values of its type are not times by the unit.
         """
+        path, kind = self._found(dotted)
+        has_unit = kinds.is_timestamp(kind) or kinds.is_date(kind)
+        check_time_type(dotted, kind, unit or (None if has_unit else "ms"))  # that of numbers is detected
+        only = self._decoders[path[0]].only(path[1:])
+        value, key = (only, None) if path[0] == "value" else (None, only)
+        return DecodedColumn(TypedRecords(value, key, self.mode, self.sets_aside), path)
+
+    def _found(self, dotted: str) -> tuple[tuple[str, ...], pa.DataType]:
+        """Return the names that lead to a column of the decoded value or key, and its type."""
         name, *rest = dotted.split(".")
         decoder = self._decoders.get(name)
         if decoder is None:
@@ -148,11 +203,7 @@ class TypedRecords:
                 raise OptionError(f"eventTime is {dotted!r}, and there is no such column{did_you_mean(dotted, known)}")
             path.append(fields[place])
             kind = kind.field(place).type
-        has_unit = kinds.is_timestamp(kind) or kinds.is_date(kind)
-        check_time_type(dotted, kind, unit or (None if has_unit else "ms"))  # that of numbers is detected
-        only = decoder.only(path[1:])
-        value, key = (only, None) if name == "value" else (None, only)
-        return DecodedColumn(TypedRecords(value, key, self.mode, self.sets_aside), tuple(path))
+        return tuple(path), kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
@@ -82,9 +82,10 @@ class RegistryColumn:
     names: tuple[str, ...] | None = None
     id_header: str = VALUE_SCHEMA_ID
 
-    def only(self, name: str) -> RegistryColumn:
-        """Return the column with only one field of its values."""
-        return replace(self, kind=pa.struct([self.kind.field(name)]), names=(name,))
+    def only(self, names: Collection[str]) -> RegistryColumn:
+        """Return the column with only some fields of its values."""
+        fields = [field for field in self.kind if field.name in names]
+        return replace(self, kind=pa.struct(fields), names=tuple(field.name for field in fields))
 
     def decoded(self, values: pa.Array, headers: pa.Array | None = None) -> pa.Array:
         """Return the decoded values; a null stays null.

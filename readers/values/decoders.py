@@ -12,10 +12,11 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.readers.arrow import compute as pc
-from tidegate.readers.arrow.arrays import integers
+from tidegate.readers.arrow.arrays import are_null, booleans, integers
 from tidegate.readers.arrow.conform import by_halves
 from tidegate.readers.formats.bad_records import BadRecordPolicy, ChunkRecords, is_bad, rescued_text
 from tidegate.readers.formats.json_lines import JsonLines
@@ -55,8 +56,8 @@ class ValueDecoder(Protocol):
     def decode(self, values: pa.BinaryArray, headers: pa.ListArray | None, /) -> DecodedValues:
         """Return the decoded values.  A null stays null, and so does JSON that is empty or blank."""
 
-    def only(self, path: Sequence[str], /) -> ValueDecoder:
-        """Return a decoder of the same values to one of their fields, within the structs that lead to it."""
+    def only(self, *paths: Sequence[str]) -> ValueDecoder:
+        """Return a decoder of the same values to some of their fields, within the structs that lead to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class StringValues:
         texts, good = by_halves(_as_texts, values, np.ones(len(values), np.bool_), self.kind)
         return DecodedValues(texts, dict.fromkeys(np.flatnonzero(~good).tolist(), "is not UTF-8"))
 
-    def only(self, _: Sequence[str]) -> StringValues:
+    def only(self, *_: Sequence[str]) -> StringValues:
         """See ValueDecoder."""
         return self
 
@@ -104,11 +105,11 @@ class JsonValues:
     def decode(self, values: pa.BinaryArray, _: pa.ListArray | None) -> DecodedValues:
         """See ValueDecoder."""
         texts = _bare(values)
-        is_there = np.asarray(pc.fill_null(pc.greater(pc.binary_length(texts), 0), fill_value=False))
+        is_there = (np.diff(_ends(texts)) > 0) & ~are_null(texts)
         if not is_there.any():
             return DecodedValues(pa.nulls(len(values), self.kind), {})
         if not is_there.all():
-            texts = texts.filter(pa.array(is_there))
+            texts = texts.filter(booleans(is_there))
         records = ChunkRecords(BadRecordPolicy("PERMISSIVE"), "", self.schema)
         batch, odd = _lines_into(records.data_schema, surplus=self.rescues).rows_of(texts)
         structs = records.batch(batch, odd).to_struct_array()
@@ -122,21 +123,27 @@ class JsonValues:
             {rows[at]: rescued_text(one.rescued) for at, one in odd.items() if one.rescued},
         )
 
-    def only(self, path: Sequence[str]) -> JsonValues:
+    def only(self, *paths: Sequence[str]) -> JsonValues:
         """See ValueDecoder."""
-        schema = pa.schema(list(_pruned(self.kind, path)))
+        schema = pa.schema(list(_pruned(self.kind, paths)))
         return JsonValues(schema, keeps_misfits=self.rescues or self.keeps_misfits)
 
 
 def _bare(values: pa.BinaryArray) -> pa.BinaryArray:
     """Return values without the id of a schema, and without blanks around them unless all begin with a brace."""
-    if not values.null_count and pc.min(pc.binary_length(values)).as_py():
-        _, ends, data = values.buffers()
-        begins = np.frombuffer(ends, np.int32)[values.offset : values.offset + len(values)]
-        if (np.frombuffer(data, np.uint8)[begins] == _BRACE).all():
+    ends = _ends(values)
+    if not values.null_count and np.diff(ends).all():
+        begins = np.frombuffer(values.buffers()[2] or b"", np.uint8)[ends[:-1]]
+        if (begins == _BRACE).all():
             return values
     without_id = pc.replace_substring_regex(values, pattern=_ID, replacement="", max_replacements=1)
     return pc.ascii_trim(without_id.view(pa.string()), characters=_BLANKS).view(pa.binary())
+
+
+def _ends(values: pa.BinaryArray) -> npt.NDArray[np.int32]:
+    """Return where values end in their buffer, after the begin of the first one."""
+    ends = values.buffers()[1]
+    return np.frombuffer(ends, np.int32, len(values) + 1, 4 * values.offset) if len(values) else np.zeros(1, np.int32)
 
 
 @lru_cache(maxsize=8)
@@ -161,19 +168,19 @@ class RegistryValues:
         decoded, problems = self.column.judged(values, headers)
         if problems and pa.types.is_struct(self.kind):
             # Null is the value of a tombstone, or one that the schema allows.
-            are_null = np.array(decoded.is_null())
-            are_null[[*problems]] = False
-            decoded = pa.StructArray.from_arrays(decoded.flatten(), fields=list(self.kind), mask=pa.array(are_null))
+            are_nulls = are_null(decoded)
+            are_nulls[[*problems]] = False
+            decoded = pa.StructArray.from_arrays(decoded.flatten(), fields=list(self.kind), mask=booleans(are_nulls))
         return DecodedValues(decoded, problems)
 
-    def only(self, path: Sequence[str]) -> RegistryValues:
+    def only(self, *paths: Sequence[str]) -> RegistryValues:
         """See ValueDecoder."""
-        return RegistryValues(self.column.only(path[0]) if path else self.column)
+        return RegistryValues(self.column.only({path[0] for path in paths}) if all(paths) else self.column)
 
 
-def _pruned(kind: pa.DataType, path: Sequence[str]) -> pa.DataType:
-    """Return a type with only the fields on a path."""
-    if not path:
+def _pruned(kind: pa.DataType, paths: Sequence[Sequence[str]]) -> pa.DataType:
+    """Return a type with only the fields on some paths."""
+    if not all(paths):
         return kind
-    inner = kind.field(path[0])
-    return pa.struct([inner.with_type(_pruned(inner.type, path[1:]))])
+    within = {field.name: [path[1:] for path in paths if path[0] == field.name] for field in kind}
+    return pa.struct([field.with_type(_pruned(field.type, within[field.name])) for field in kind if within[field.name]])

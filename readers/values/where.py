@@ -13,17 +13,19 @@ a column.  Whatever Spark would do by the session's time zone or by a cast of a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
 from typing import Any, NoReturn, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
 from tidegate.errors import did_you_mean, needing
 from tidegate.readers.arrow import compute as pc
+from tidegate.readers.arrow.arrays import integers, one_text
 from tidegate.readers.arrow.conform import MOST_DIGITS, position_of
 from tidegate.readers.arrow.text_values import date_of, timestamp_of
 
@@ -44,7 +46,13 @@ _COMPARED: Mapping[str, str] = {
 
 
 class Condition(Protocol):
-    """A condition over the columns of a source; picklable."""
+    """A condition over the columns of a source; picklable.
+
+    paths: the columns that it takes, each by the names that lead to it.
+    """
+
+    @property
+    def paths(self) -> Collection[tuple[str, ...]]: ...  # noqa: D102 - see above
 
     def __call__(self, rows: pa.RecordBatch) -> pa.BooleanArray:
         """Return for each row whether it is true, or null if that is not known."""
@@ -74,6 +82,10 @@ class _Column:
     path: tuple[str, ...]
     kind: pa.DataType
 
+    @property
+    def paths(self) -> Collection[tuple[str, ...]]:
+        return [self.path]
+
     def __call__(self, rows: pa.RecordBatch) -> pa.Array:
         column = rows.column(self.path[0])
         return pc.struct_field(column, [*self.path[1:]]) if self.path[1:] else column
@@ -89,7 +101,12 @@ class _Literal:
     kind: pa.DataType
 
     def __call__(self, _: pa.RecordBatch) -> pa.Scalar:
-        return pa.scalar(self.value, self.kind)
+        # pa.scalar would import pandas, see readers/arrow/arrays.py.
+        if kinds.is_date32(self.kind):
+            return integers(np.array([self.value], np.int32), self.kind)[0]
+        if kinds.is_timestamp(self.kind):
+            return integers(np.array([self.value], np.int64), self.kind)[0]
+        return one_text(str(self.value).encode()).cast(pa.string()).cast(self.kind)
 
     @property
     def name(self) -> str:
@@ -103,6 +120,10 @@ class _Compared:
     right: _Column | _Literal
     kind: pa.DataType
 
+    @property
+    def paths(self) -> Collection[tuple[str, ...]]:
+        return [operand.path for operand in (self.left, self.right) if isinstance(operand, _Column)]
+
     def __call__(self, rows: pa.RecordBatch) -> pa.BooleanArray:
         left, right = (_cast(operand(rows), self.kind) for operand in (self.left, self.right))
         compared = getattr(pc, self.function)(left, right)
@@ -115,6 +136,10 @@ class _In:
     items: tuple[_Literal, ...]
     kind: pa.DataType
 
+    @property
+    def paths(self) -> Collection[tuple[str, ...]]:
+        return self.column.paths
+
     def __call__(self, rows: pa.RecordBatch) -> pa.BooleanArray:
         column = _cast(self.column(rows), self.kind)
         return reduce(pc.or_kleene, (pc.equal(column, _cast(item(rows), self.kind)) for item in self.items))
@@ -124,6 +149,10 @@ class _In:
 class _IsNull:
     column: _Column
 
+    @property
+    def paths(self) -> Collection[tuple[str, ...]]:
+        return self.column.paths
+
     def __call__(self, rows: pa.RecordBatch) -> pa.BooleanArray:
         return self.column(rows).is_null()
 
@@ -132,6 +161,10 @@ class _IsNull:
 class _Joined:
     function: str
     parts: tuple[Condition, ...]
+
+    @property
+    def paths(self) -> Collection[tuple[str, ...]]:
+        return {path for part in self.parts for path in part.paths}
 
     def __call__(self, rows: pa.RecordBatch) -> pa.BooleanArray:
         return getattr(pc, self.function)(*(part(rows) for part in self.parts))

@@ -246,7 +246,8 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
         Pickled with the source, so that all processes of a query have the schema that the registry had when the source
         was loaded.
         """
-        return self.typed_records(self.registry, self._topics, self._own_columns)
+        column = self.event_time if isinstance(self.event_time, str) and names_a_column(self.event_time) else None
+        return self.typed_records(self.registry, self._topics, self._own_columns, column)
 
     @property
     def _has_headers(self) -> bool:

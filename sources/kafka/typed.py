@@ -156,11 +156,12 @@ class TypedTopicOptions(BaseModel):
                 )
 
     def typed_records(
-        self, registry: RegistryConfig | None, topics: tuple[str, ...], columns: pa.Schema
+        self, registry: RegistryConfig | None, topics: tuple[str, ...], columns: pa.Schema, event_time: str | None
     ) -> TypedRecords | None:
         """Return what decodes records, and selects rows and columns; None: rows stay as Kafka has them.
 
         columns: the rows' own, before anything is decoded.
+        event_time: the column of the event time, such as ``value.at``; None: it is not decoded.
 
         Raises OptionError for a schema, a column or a condition that cannot be, and the errors of the registry.
         """
@@ -180,9 +181,10 @@ class TypedTopicOptions(BaseModel):
         if self.where is None:
             return typed
         try:
-            return replace(typed, where=condition_of(self.where, typed.schema(columns)))
+            where = condition_of(self.where, typed.schema(columns))
         except ValueError as problem:
             raise OptionError(f"the option 'where' is {self.where!r}: {problem}") from None
+        return typed.selecting(where, event_time)
 
     def _decoder(self, name: str, registry: RegistryConfig | None, topics: tuple[str, ...]) -> ValueDecoder | None:
         form, schema = getattr(self, f"{name}_format"), getattr(self, f"{name}_schema")

@@ -4,7 +4,10 @@ import json
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.readers.values.test_decoders import VALUES as RANDOM
 from tests.support.kafka.lab import batch
 from tidegate.alignment.splits import Horizon
 from tidegate.errors import BadRecordError, OptionError
@@ -17,6 +20,7 @@ from tidegate.readers.kafka.typed import TypedRecords
 from tidegate.readers.values.decoders import JsonValues, StringValues
 from tidegate.readers.values.where import condition_of
 
+OBJECT = columns_of_ddl("id BIGINT, text STRING, real DOUBLE, in STRUCT<flag: BOOLEAN>")
 SCHEMA = columns_of_ddl("id BIGINT, at TIMESTAMP, n STRUCT<ms: BIGINT>")
 VALUES = [b'{"id":1,"at":"2023-11-15T12:00:00Z","n":{"ms":1700049600000}}', None, b"{", b'{"id":"x"}']
 NOON_MS = 1_700_049_600_000
@@ -59,10 +63,38 @@ def test_only_the_rows_and_columns_that_are_asked_for_remain():
     )
     rows = decoded(records).rows
     assert rows.schema.equals(records.schema(own))
-    assert records.left_out(rows).to_pylist() == [False, True, True, False]
+    assert records.selected(rows).tolist() == [True, False, False, True]
     delivered = records.delivered(rows)
     assert delivered.schema.equals(records.delivered_schema(own))
     assert delivered.to_pylist()[3] == {"offset": 43, "rest": '{"id":"x"}'}
+
+
+@given(RANDOM, st.sampled_from(["value.id > 0", "value.in.flag", "value.id IS NULL AND offset > 41", "value IS NULL"]))
+def test_a_record_that_where_leaves_out_is_bad_only_by_the_columns_that_decide_it(values, text):
+    rows = batch([*values, b'{"text":5,"in":{"flag":true},"real":"bad","id":1}', b'{"id":-1,"real":"bad"}'])
+    typed = TypedRecords(JsonValues(OBJECT), sets_aside=True)
+    condition = condition_of(text, typed.schema(rows.schema))
+    records = typed.selecting(condition)
+    assert (records.first is None) == (text == "value IS NULL")
+    (whole,) = records.decoded(rows)
+    is_selected = records.selected(whole.rows)
+    few = rows if records.first is None else rows.filter(pa.array(records.wanted(rows)))
+    (sifted,) = records.decoded(few)
+    assert offsets(sifted.raw, sifted.bad) == offsets(whole.raw, whole.bad)
+    delivered = whole.rows.filter(pa.array(is_selected))
+    assert sifted.rows.filter(pa.array(records.selected(sifted.rows))).equals(delivered)
+    if records.first is not None:
+        assert not any(is_selected[row] for row in typed_bad(typed, rows) if row not in whole.bad)
+        assert set(whole.bad) <= set(typed_bad(typed, rows))
+
+
+def offsets(rows, places):
+    return [rows.column("offset")[place].as_py() for place in places]
+
+
+def typed_bad(records, rows):
+    (decoded,) = records.decoded(rows)
+    return decoded.bad
 
 
 def test_wide_values_come_in_parts(monkeypatch):
