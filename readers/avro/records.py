@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from struct import error as StructError  # noqa: N812 - a class
 from typing import Any
 
@@ -66,12 +65,19 @@ class AvroValues:
         """Return values, each from its own bytes, and which of these bytes are one; what is not is null."""
         rows: list[Any] = [None] * len(values)
         good = np.zeros(len(values), np.bool_)
+        stream, end = io.BytesIO(b"".join(values)), 0
         for place, value in enumerate(values):
-            stream = io.BytesIO(value)
-            with suppress(*_MISFITS):
+            end += len(value)
+            try:
                 row = self.read(stream)
-                if stream.tell() == len(value):
-                    rows[place], good[place] = row, True
+            except _MISFITS:
+                row = None
+            else:
+                good[place] = stream.tell() == end  # or it is cut off, and goes on in the next value
+            if good[place]:
+                rows[place] = row
+            else:
+                stream.seek(end)
         return by_halves(self.array, rows, good, self.kind)
 
 

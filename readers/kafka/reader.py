@@ -225,7 +225,7 @@ class KafkaSplitReader(SplitReader):
         if self._typed is None:
             yield DecodedRows(batch, batch, {})
             return
-        if sifts and self._typed.first is not None:
+        if sifts and self._typed.sifts:
             wanted = self._typed.wanted(batch, lambda rows: self._times(rows, horizon).set_aside)
             batch = batch.filter(booleans(wanted))
         if batch.num_rows:

@@ -88,6 +88,11 @@ class TypedRecords:
         saves = any(few.get(name) is None or few[name].kind != of.kind for name, of in self._decoders.items())
         return replace(self, where=where, first=first if saves else None)
 
+    @property
+    def sifts(self) -> bool:
+        """Whether it pays to decode the columns of ``first`` first, if ``where`` selects few records."""
+        return self.first is not None and all(of.skips for of in self.first._decoders.values())
+
     def schema(self, columns: pa.Schema) -> pa.Schema:
         """Return all columns of rows whose own are ``columns`` before they are decoded; times come last."""
         of = self._decoders

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ import pyarrow.types as kinds
 
 from tidegate.errors import CorruptDataError, OptionError, TidegateError, needing
 from tidegate.readers.arrow import compute as pc
+from tidegate.readers.arrow.arrays import are_null
 from tidegate.readers.arrow.conform import by_halves, conform, spark_schema
 from tidegate.readers.registry.client import (
     LONG_IDS,
@@ -107,14 +108,17 @@ class RegistryColumn:
         parts, places = [pa.nulls(1, self.kind)], np.zeros(len(values), np.int64)
         problems: dict[int, str] = {}
         decoded = 1
-        for group in _groups(self.form, values, headers, self.id_header):
+        ids = None if headers is None else last_header(headers, self.id_header)
+        for group in _groups(self.form, values, ids):
             found = self._decoder(group)
             if isinstance(found, str):
                 problems.update(dict.fromkeys(group.rows, found))
                 continue
             array, good = by_halves(self._conformed, *found.decode(group.payloads), self.kind)
-            bad = np.array(group.rows)[~good].tolist()
+            bad = np.asarray(group.rows)[~good].tolist()
             problems.update(dict.fromkeys(bad, f"does not fit its schema {group.schema}"))
+            if len(array) == len(values):
+                return array, problems
             parts.append(array)
             places[group.rows] = np.arange(decoded, decoded + len(group.rows))
             decoded += len(group.rows)
@@ -235,21 +239,37 @@ class _Group(NamedTuple):
 
     schema: SchemaId | None
     message: tuple[int, ...]
-    rows: list[int]
+    rows: list[int] | npt.NDArray[np.int64]
     payloads: list[bytes]
 
 
-def _groups(form: Form, values: pa.Array, headers: pa.Array | None, id_header: str = VALUE_SCHEMA_ID) -> list[_Group]:
-    ids = [None] * len(values) if headers is None else last_header(headers, id_header).to_pylist()
+def _groups(form: Form, values: pa.BinaryArray, ids: pa.BinaryArray | None) -> list[_Group]:
+    """Return all values but nulls.  ids: what headers name as their schemas; None: there are no headers."""
+    if (ids is None or ids.null_count == len(ids)) and (one := _of_one_schema(form, values)):
+        return [one]
+    headers = [None] * len(values) if ids is None else ids.to_pylist()
     groups: dict[tuple[SchemaId | None, tuple[int, ...]], _Group] = {}
-    for row, (value, header) in enumerate(zip(values.to_pylist(), ids, strict=True)):
+    for row, (value, header) in enumerate(zip(values.to_pylist(), headers, strict=True)):
         if value is None:
             continue
         schema, message, payload = framed(value, header, form) or (None, (), value)
         group = groups.setdefault((schema, message), _Group(schema, message, [], []))
-        group.rows.append(row)
+        cast("list[int]", group.rows).append(row)
         group.payloads.append(payload)
     return [*groups.values()]
+
+
+def _of_one_schema(form: Form, values: pa.BinaryArray) -> _Group | None:
+    """Return all values but nulls if they begin with the same schema, which takes a tenth of the time."""
+    present: list[bytes] = values.drop_null().to_pylist()
+    of_first = framed(present[0], None, form) if present else None
+    if of_first is None:
+        return None
+    size = len(present[0]) - len(of_first.payload)
+    named = present[0][:size]
+    if not all(value.startswith(named) for value in present):
+        return None
+    return _Group(of_first.schema, of_first.message, np.flatnonzero(~are_null(values)), [v[size:] for v in present])
 
 
 def fields_at(
@@ -261,13 +281,14 @@ def fields_at(
 
     A field that is not set is null, and so is the zero of a Protobuf number without presence, which is not written.
     """
-    for group in _groups(form, values, headers):
+    ids = None if headers is None else last_header(headers, VALUE_SCHEMA_ID)
+    for group in _groups(form, values, ids):
         schema = None if group.schema is None else registry_of(registry).schema(group.schema)
         if schema is None:
             continue
         decoder = decoder_of(form, schema, schema, (tokens[0],), group.message)
         if not isinstance(decoder, TidegateError) and _leads_on(decoder.kind, tokens[0]):
-            yield from _fields(decoder.decode(group.payloads)[0], np.array(group.rows), tokens)
+            yield from _fields(decoder.decode(group.payloads)[0], np.asarray(group.rows), tokens)
 
 
 def _leads_on(kind: pa.DataType, token: str) -> bool:

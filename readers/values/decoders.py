@@ -53,6 +53,10 @@ class ValueDecoder(Protocol):
     def needs_headers(self) -> bool:
         """Whether headers may name the schemas of values."""
 
+    @property
+    def skips(self) -> bool:
+        """Whether some fields take less time than all."""
+
     def decode(self, values: pa.BinaryArray, headers: pa.ListArray | None, /) -> DecodedValues:
         """Return the decoded values.  A null stays null, and so does JSON that is empty or blank."""
 
@@ -66,6 +70,7 @@ class StringValues:
 
     kind: pa.DataType = field(default_factory=pa.string)
     needs_headers: bool = False
+    skips: bool = False
 
     def decode(self, values: pa.BinaryArray, _: pa.ListArray | None) -> DecodedValues:
         """See ValueDecoder."""
@@ -96,6 +101,7 @@ class JsonValues:
     rescues: bool = False
     keeps_misfits: bool = False
     needs_headers: bool = False
+    skips: bool = True
 
     @property
     def kind(self) -> pa.DataType:
@@ -162,6 +168,11 @@ class RegistryValues:
     def kind(self) -> pa.DataType:
         """The type of the column."""
         return self.column.kind
+
+    @property
+    def skips(self) -> bool:
+        """See ValueDecoder; fastavro takes longer to skip most fields than to read them."""
+        return self.column.form == "protobuf"
 
     def decode(self, values: pa.BinaryArray, headers: pa.ListArray | None) -> DecodedValues:
         """See ValueDecoder."""
