@@ -91,7 +91,8 @@ class TypedRecords:
     @property
     def sifts(self) -> bool:
         """Whether it pays to decode the columns of ``first`` first, if ``where`` selects few records."""
-        return self.first is not None and all(of.skips for of in self.first._decoders.values())
+        few = (None, None) if self.first is None else (self.first.value, self.first.key)
+        return self.first is not None and all(of.skips for of in few if of is not None)
 
     def schema(self, columns: pa.Schema) -> pa.Schema:
         """Return all columns of rows whose own are ``columns`` before they are decoded; times come last."""

@@ -9,6 +9,7 @@ import pytest
 from pyarrow import dataset
 
 from tests.jobs.checkpoints import log_batch
+from tests.sources.kafka.test_event_time import produce, set_aside
 from tests.support.command import await_while_running, descendants, finish, started
 from tests.support.streams import HOUR, MINUTE, NOON, even_times, every, new_topic
 from tidegate.errors import OptionError
@@ -99,6 +100,25 @@ def test_killed_and_stopped_midway_it_goes_on(kafka, spark, tidegate, tmp_path, 
     assert all(max(before) < min(after) for before, after in pairwise(times))
     notes = (out / "_tidegate" / "backfill.json").read_text()
     assert "hunter2" not in notes
+
+
+def test_decoded_values_are_columns_of_the_files(kafka, spark, tmp_path):
+    topic, output = new_topic(kafka, []), Output(tmp_path / "out")
+    produce(kafka, topic, 0, [(b'{"id":%d,"shop":{"name":"a"}}' % number, []) for number in range(6)] + [(b"bad", [])])
+    options = {
+        "valueFormat": "json",
+        "valueSchema": "id BIGINT, shop STRUCT<name: STRING>",
+        "where": "value.id >= 2",
+        "badRecordsPath": str(tmp_path / "bad"),
+    }
+    source = asked(output.path, bootstrap_servers=kafka.bootstrap_servers, topic=[topic], options=options)
+    with output.alone():
+        output.claim(binding(source, output.path))
+        assert [*map(RunLine().after, write_batches(spark, source, output))]
+    table = dataset.dataset(output.path, format="parquet", partitioning="hive").to_table()
+    rows = sorted(zip(table["offset"].to_pylist(), table["value"].to_pylist(), strict=True))
+    assert rows == [(number, {"id": number, "shop": {"name": "a"}}) for number in range(2, 6)]
+    assert set_aside(tmp_path / "bad") == [(0, 6)]
 
 
 HOURS = 24

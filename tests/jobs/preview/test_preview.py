@@ -232,6 +232,13 @@ def test_event_times_that_kafka_does_not_index_are_refused(kafka):
         preview(kafka_source(kafka, "orders", event_time="header:at"))
 
 
+def test_decoding_and_conditions_change_no_figure(kafka):
+    topic = new_topic(kafka, *skewed_history(3_300))
+    typed = {"value_format": "json", "value_schema": "id BIGINT", "columns": "value", "where": "value.id > 0"}
+    plain, of_typed = (preview(kafka_source(kafka, topic, **fields)) for fields in ({}, typed))
+    assert (of_typed.to_json()["splits"], of_typed.to_json()["rows"]) == (plain.to_json()["splits"], 3_300)
+
+
 def test_marks_are_shown_with_the_records_behind_them(kafka, tidegate, tmp_path):
     """The second partition also has three late records, and the third has no mark."""
     topic, html = new_topic(kafka, [], [], []), tmp_path / "marks.html"

@@ -15,9 +15,12 @@ from tidegate import KafkaSource
 from tidegate.alignment.splits import Horizon
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.event_time.records import marks_of
+from tidegate.readers.kafka.typed import TypedRecords
 from tidegate.readers.registry.client import RegisteredSchema, RegistryConfig
 from tidegate.readers.registry.columns import column_of_subject
 from tidegate.readers.registry.protobuf import ProtobufSchema, ProtobufValues
+from tidegate.readers.values.decoders import RegistryValues
+from tidegate.readers.values.where import condition_of
 
 SUBJECTS = (f"subject-{number}-value" for number in itertools.count())
 MONEY = {"type": "record", "name": "Money", "namespace": "shop", "fields": [{"name": "cents", "type": "long"}]}
@@ -195,6 +198,21 @@ class TestProtobuf:
         assert times("protobuf:/lines/0/amounts/1", config, values)[0] == [AT, None]
         for nothing in ("/lines", "/lines/7/sku", "/first/at", "/counts/a", "/nowhere", "/at/deeper", "/raw"):
             assert times(f"protobuf:{nothing}", config, values, "ms")[0] == [None, None]
+
+    def test_values_of_a_topic_are_structs_that_a_condition_selects(self, config, schema_id, subject, messages):
+        orders = [messages["Order"](at=AT + number, raw=b"r") for number in range(4)]
+        values = [*(protobuf_value(schema_id, order) for order in orders), None, header(schema_id) + b"\0\xff"]
+        typed = TypedRecords(RegistryValues(column_of_subject(config, "protobuf", subject)), sets_aside=True)
+        rows = kafka_rows(values)
+        condition = condition_of(f"value.at > {AT} and value.at <> {AT + 2}", typed.schema(rows.schema))
+        records = typed.selecting(condition, "value.at")
+        assert records.sifts
+        assert [field.name for field in records.first.value.kind] == ["at"]
+        assert records.wanted(rows).tolist() == [False, True, False, True, False, True]
+        (decoded,) = records.decoded(rows.filter(pa.array(records.wanted(rows))))
+        assert [row["raw"] for row in decoded.rows.column("value").to_pylist()[:2]] == [b"r", b"r"]
+        assert decoded.bad == {2: f"the value does not fit its schema {schema_id}"}
+        assert records.column("value.at")(rows).to_pylist() == [*(AT + number for number in range(4)), None, None]
 
     def test_any_message_of_the_schema_may_come(self, config, schema_id, messages):
         line = messages["Order.Line"]()
