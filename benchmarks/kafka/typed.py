@@ -12,11 +12,12 @@ filter: the four columns of the 5 % of the rows with a large amount.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -33,6 +34,7 @@ SHOPS = 1_000
 VALUE_BYTES = 100
 RECORDS_PER_BATCH = 4_000
 
+Longs: TypeAlias = npt.NDArray[np.int64]
 Read: TypeAlias = Callable[[SparkSession, dict[str, str]], DataFrame]
 
 
@@ -40,16 +42,30 @@ def fill(servers: str, topic: str, rows: int, partitions: int) -> None:
     """Write orders of 100 bytes, one per millisecond in each partition."""
     generator = np.random.default_rng(7)
 
-    def batch(start: int, count: int) -> bytes:
+    def orders(start: int, count: int) -> tuple[Longs, bytes]:
         times = BEGIN_MS + np.arange(start, start + count, dtype=np.int64)
         stamps = np.datetime_as_string(times.astype("datetime64[ms]"), timezone="UTC")
         shops, cents = generator.integers(0, SHOPS, count), generator.integers(0, 10_000, count)
-        orders = (
+        texts = (
             f'{{"id":{10**9 + start + place},"shop":"shop-{shop:04}","amount":{cent / 100:5.2f},"at":"{stamp}","by":"'
             for place, (shop, cent, stamp) in enumerate(zip(shops, cents, stamps, strict=True))
         )
-        values = "".join(f'{order.ljust(VALUE_BYTES - 2, "x")}"}}' for order in orders).encode()
-        return encode_batch(times, np.frombuffer(values, np.uint8).reshape(count, VALUE_BYTES), "lz4")
+        return times, "".join(f'{order.ljust(VALUE_BYTES - 2, "x")}"}}' for order in texts).encode()
+
+    write(servers, topic, rows, partitions, orders)
+
+
+def write(
+    servers: str, topic: str, rows: int, partitions: int, values: Callable[[int, int], tuple[Longs, bytes]]
+) -> None:
+    """Write records to partitions by turns.
+
+    values: returns the times of so many records from a number on, and their values, which are of one size.
+    """
+
+    def batch(start: int, count: int) -> bytes:
+        times, data = values(start, count)
+        return encode_batch(times, np.frombuffer(data, np.uint8).reshape(count, -1), "lz4")
 
     each = rows // partitions
     starts = [(partition, start) for start in range(0, each, RECORDS_PER_BATCH) for partition in range(partitions)]
@@ -103,6 +119,20 @@ def noop(rows: DataFrame) -> None:
     rows.write.format("noop").mode("overwrite").save()
 
 
+def compare(case: str, frames: Mapping[str, DataFrame], rounds: int) -> None:
+    """Print a table of what batch queries with the same rows take by turns."""
+    rows = {name: frame.count() for name, frame in frames.items()}
+    if len(set(rows.values())) > 1:
+        raise SystemExit(f"{case}: the sides give other numbers of rows: {rows}")
+    taken = by_turns({name: partial(noop, frame) for name, frame in frames.items()}, rounds)
+    first, *_ = taken.values()
+    print(f"\n{case}, {rounds} rounds\n")
+    lines = [
+        (name, spread(seconds(runs)), ratio(seconds(first), seconds(runs)), cpu(runs)) for name, runs in taken.items()
+    ]
+    print_table(("", "seconds", "as fast as the first", "CPU seconds"), lines)
+
+
 def main() -> None:
     """Print a table for each case."""
     parser = argparse.ArgumentParser()
@@ -118,17 +148,7 @@ def main() -> None:
         options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": "orders"}
         for case in arguments.cases:
             frames = {name: read(spark, options) for name, read in CASES[case].items()}
-            rows = {name: frame.count() for name, frame in frames.items()}
-            if len(set(rows.values())) > 1:
-                raise SystemExit(f"{case}: the sides give other numbers of rows: {rows}")
-            taken = by_turns({name: partial(noop, frame) for name, frame in frames.items()}, arguments.rounds)
-            first, *_ = taken.values()
-            print(f"\n{case}: {arguments.rows:,} records of 100 bytes, {arguments.rounds} rounds\n")
-            lines = [
-                (name, spread(seconds(runs)), ratio(seconds(first), seconds(runs)), cpu(runs))
-                for name, runs in taken.items()
-            ]
-            print_table(("", "seconds", "as fast as the first", "CPU seconds"), lines)
+            compare(f"{case}: {arguments.rows:,} records of 100 bytes", frames, arguments.rounds)
         spark.stop()
 
 
