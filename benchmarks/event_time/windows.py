@@ -4,12 +4,15 @@ Each query counts the rows of tumbling windows of a minute, and adds up a number
 one session, on one topic, to Spark's noop sink.  The first batch of a query does not count.
 
     python -m benchmarks.event_time.windows [--rows 3000000] [--batch 500000] [--keys 1000 100000] [--rounds 3]
-        [--minutes 60] [--partitions 4]
+        [--minutes 60] [--partitions 4] [--json]
 
 spark: ``withWatermark`` and ``window`` as anyone would write them.
 native: ``tidegate.windowed`` where it plans Spark's own aggregation.
 operator: the same with an allowed lateness of one minute, which only the operator has.
 flink: the same in Flink, with its state on the heap and without checkpoints, from its first row to the end of its job.
+
+With ``--json`` the records are orders of 100 bytes in JSON, of 1,000 shops, with an order a millisecond in each
+partition.  Key, number and event time are fields of them.  Then spark reads Spark's own source with ``from_json``.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ from pyspark.sql import functions as f
 
 import tidegate
 from benchmarks.event_time import flink
-from benchmarks.measuring.peers import TIDEGATE, session
+from benchmarks.kafka import typed
+from benchmarks.measuring.peers import BUILT_IN, TIDEGATE, built_in_jars, session
 from benchmarks.measuring.rounds import Measured, by_turns, print_table
 from tidegate.servers import KafkaServer, write_history
 from tidegate.sources.progress.query import QueryProgress
@@ -69,6 +73,7 @@ def operator(rows: DataFrame) -> DataFrame:
 
 WAYS: dict[str, Callable[[DataFrame], DataFrame]] = {"spark": spark_s_own, "native": native, "operator": operator}
 FLINK, TOPIC, CORES = "flink", "windows-{}", 2
+ALIGNED = {"endingOffsets": "latest", "maxDrift": "1 hour"}
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
 
@@ -76,10 +81,26 @@ def write(kafka: KafkaServer, keys: int, arguments: argparse.Namespace) -> None:
     """Write the topic with this number of keys."""
     topic, rows_each = TOPIC.format(keys), arguments.rows // arguments.partitions
     kafka.create_topic(topic, arguments.partitions)
+    if arguments.json:
+        typed.fill(kafka.bootstrap_servers, topic, arguments.rows, arguments.partitions)
+        return
     times = BEGIN_MS + np.linspace(0, arguments.minutes * 60_000, rows_each, endpoint=False).astype(np.int64)
     for partition in range(arguments.partitions):
         of_rows = (np.arange(rows_each) * 7919 + partition * 31) % keys
         write_history(kafka.bootstrap_servers, topic, partition, times, value_size=20, seed=partition, keys=of_rows)
+
+
+def rows_of(spark: SparkSession, way: str, options: dict[str, str], *, json_values: bool) -> DataFrame:
+    """Return the columns ``id``, ``timestamp`` and ``offset`` for a way."""
+    if not json_values:
+        aligned = spark.readStream.format(TIDEGATE).options(**options, **ALIGNED).load()
+        return aligned.withColumnRenamed("key", "id")
+    if way == "spark":
+        values = typed.parsed(spark.readStream.format(BUILT_IN).options(**options).load())
+    else:
+        decoded = {"valueFormat": "json", "valueSchema": typed.FIELDS, "columns": "value", "eventTime": "value.at"}
+        values = spark.readStream.format(TIDEGATE).options(**options, **ALIGNED, **decoded).load().select("value.*")
+    return values.selectExpr("shop AS id", "at AS timestamp", "amount AS offset")
 
 
 def run(query: DataFrame, batch: int) -> Figures:
@@ -90,7 +111,10 @@ def run(query: DataFrame, batch: int) -> Figures:
         running.awaitTermination()
         progress = [json.loads(batch_progress.json) for batch_progress in running.recentProgress]
     # Spark counts the rows that tasks give to Java, which may be sums.
-    planned = [(one, said.planned_rows) for one in progress for said in QueryProgress.of(one).source_progress]
+    ours = [QueryProgress.of(one).source_progress for one in progress]
+    planned = [
+        (one, said[0].planned_rows if said else one["numInputRows"]) for one, said in zip(progress, ours, strict=True)
+    ]
     full = [(one, rows) for one, rows in planned if rows >= batch * 8 // 10][1:]
     return Figures(
         sum(one["durationMs"]["triggerExecution"] for one, _ in full) / 1000,
@@ -104,7 +128,7 @@ def run(query: DataFrame, batch: int) -> Figures:
 
 def measure(
     spark: SparkSession,
-    load: Callable[[int], DataFrame],
+    load: Callable[[str, int], DataFrame],
     job: flink.Flink,
     arguments: argparse.Namespace,
     keys: int,
@@ -116,7 +140,7 @@ def measure(
         if name == FLINK:
             return Figures(job.seconds(keys), arguments.rows, 0)
         spark.conf.set(PROVIDER, provider)
-        return run(WAYS[name](load(keys)), arguments.batch)
+        return run(WAYS[name](load(name, keys)), arguments.batch)
 
     taken = by_turns({name: partial(run_way, name) for name in arguments.ways}, arguments.rounds)
     print_table(
@@ -142,28 +166,28 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--minutes", type=int, default=60, help="of event time in the topic")
     parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--json", action="store_true")
     parser.add_argument("--ways", nargs="+", default=[*WAYS, FLINK], choices=[*WAYS, FLINK])
     arguments = parser.parse_args()
+    all_keys = [typed.SHOPS] if arguments.json else arguments.keys
     with KafkaServer() as kafka:
-        spark = session(
-            CORES, settings={name: str(value) for name, value in tidegate.session_conf(worker_daemon=True).items()}
-        )
-        for keys in arguments.keys:
+        settings = {**tidegate.session_conf(worker_daemon=True), "spark.jars": built_in_jars()}
+        spark = session(CORES, settings={name: str(value) for name, value in settings.items()})
+        for keys in all_keys:
             write(kafka, keys, arguments)
         options = {
             "kafka.bootstrap.servers": kafka.bootstrap_servers,
             "startingOffsets": "earliest",
-            "endingOffsets": "latest",
-            "maxDrift": "1 hour",
             "maxOffsetsPerTrigger": str(arguments.batch),
         }
 
-        def load(keys: int) -> DataFrame:
-            frame = spark.readStream.format(TIDEGATE).options(**options, subscribe=TOPIC.format(keys)).load()
-            return frame.withColumnRenamed("key", "id")
+        def load(way: str, keys: int) -> DataFrame:
+            of_topic = {**options, "subscribe": TOPIC.format(keys)}
+            return rows_of(spark, way, of_topic, json_values=arguments.json)
 
-        with flink.running(kafka.bootstrap_servers, TOPIC.format(""), CORES) as job:
-            for keys in arguments.keys:
+        program = "Orders" if arguments.json else "Windows"
+        with flink.running(program, kafka.bootstrap_servers, TOPIC.format(""), CORES) as job:
+            for keys in all_keys:
                 measure(spark, load, job, arguments, keys)
         spark.stop()
 

@@ -73,8 +73,12 @@ def write(
 
 
 def parsed_by_spark(source: str, spark: SparkSession, options: dict[str, str]) -> DataFrame:
+    """Return them from a source."""
+    return parsed(spark.read.format(source).options(**options).load())
+
+
+def parsed(raw: DataFrame) -> DataFrame:
     """Return the columns of values that ``from_json`` parses."""
-    raw = spark.read.format(source).options(**options).load()
     return raw.select(f.from_json(f.col("value").cast("string"), FIELDS).alias("value")).select("value.*")
 
 
