@@ -27,13 +27,11 @@ from pyspark.sql.avro.functions import from_avro
 
 import tidegate
 from benchmarks.kafka.typed import BEGIN_MS, SHOPS, Longs, compare, write
-from benchmarks.measuring.peers import BUILT_IN, TIDEGATE, built_in_jars, session
+from benchmarks.measuring.peers import BUILT_IN, TIDEGATE, avro_jars, built_in_jars, session
 from tidegate.readers.registry.client import RegisteredSchema
 from tidegate.readers.registry.protobuf import ProtobufSchema
 from tidegate.servers import KafkaServer
-from tidegate.servers.java import find_jars
 
-SPARK_AVRO = "org.apache.spark:spark-avro_2.13:4.2.0"
 KINDS = {"id": "long", "shop": "string", "amount": "double", "at": "long", "by": "string"}
 AVRO = {"type": "record", "name": "Order", "fields": [{"name": name, "type": kind} for name, kind in KINDS.items()]}
 PROTOBUF = """syntax = "proto3";
@@ -120,11 +118,9 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--cases", nargs="+", default=[*SCHEMAS], choices=[*SCHEMAS])
     arguments = parser.parse_args()
-    avro_jars = find_jars(SPARK_AVRO, "SPARK_AVRO_LIBS", transitive=False).glob("*.jar")
-    jars = ",".join([built_in_jars(), *map(str, avro_jars)])
     with KafkaServer() as kafka, registry(SCHEMAS) as url:
         servers = kafka.bootstrap_servers
-        spark = session(settings={**tidegate.session_conf(), "spark.jars": jars})
+        spark = session(settings={**tidegate.session_conf(), "spark.jars": f"{built_in_jars()},{avro_jars()}"})
         for form in arguments.cases:
             encode = encoder(form)
             kafka.create_topic(form, arguments.partitions)

@@ -31,6 +31,15 @@ def s3a_jars() -> str:
     return ":".join(sorted({str(jar) for folder in folders for jar in folder.glob("*.jar")}))
 
 
+def avro_jars() -> str:
+    """Return the jar of Spark's own ``from_avro`` as ``spark.jars`` takes it.
+
+    ``SPARK_AVRO_LIBS`` may point to a folder that holds it.
+    """
+    folder = find_jars("org.apache.spark:spark-avro_2.13:4.2.0", "SPARK_AVRO_LIBS", transitive=False)
+    return ",".join(map(str, folder.glob("*.jar")))
+
+
 def session(cores: int = 2, settings: Mapping[str, str] | None = None) -> SparkSession:
     """Return a local session of tidegate's sources and Spark's, by default with its built-in Kafka source."""
     builder = SparkSession.builder.master(f"local[{cores}]")

@@ -36,6 +36,7 @@ def main():
         java.find_jars(f"{SMALL}:sources", "SLF4J_LIBS", transitive=False)
         flink.class_path()
         flink_job.class_path()
+        peers.avro_jars()
         peers.built_in_jars()
         peers.s3a_jars()
     java.DIGESTS.write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())))
