@@ -178,12 +178,13 @@ class Packer:
 def tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Yield the rows of batches in tables of many rows."""
     held: list[pa.RecordBatch] = []
+    rows = size = 0
     for batch in batches:
         held.append(batch)
-        rows, size = sum(waiting.num_rows for waiting in held), sum(waiting.nbytes for waiting in held)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= _MOST_ROWS or size >= _MOST_BYTES:
             yield pa.Table.from_batches(held)
-            held = []
+            held, rows, size = [], 0, 0
     if any(batch.num_rows for batch in held):
         yield pa.Table.from_batches(held)
 

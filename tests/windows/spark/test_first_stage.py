@@ -4,6 +4,7 @@ import math
 from datetime import timedelta
 from unittest import mock
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import event, given, settings
@@ -189,3 +190,20 @@ def test_a_key_of_bytes_that_are_no_text_is_a_text_of_these_bytes_as_in_spark():
     (found,) = stage().rows(iter([given]), None)
     assert found["key"].type == pa.string()
     assert found["key"].view(pa.binary()).to_pylist() == [b"\xff\x00"]
+
+
+@pytest.mark.parametrize("step", [1, 7919])
+def test_keys_that_come_by_turns_are_summed_up(step):
+    """Every 49th of these rows has another key."""
+    rows = 200_000
+    numbers = np.arange(rows)
+    source = pa.record_batch(
+        {
+            "key": pa.array((numbers * step % 1_000).astype(str)).cast(pa.binary()),
+            "value": pa.StructArray.from_arrays([pa.array(numbers.astype(np.int32))], ["n"]),
+            "at": pa.array(numbers * 10_000 // 25_000, pa.timestamp("us", "UTC")),
+        }
+    )
+    batches = [*stage().rows(iter([source]), None)]
+    assert sum(one.num_rows for one in batches) < rows / 10
+    assert sum(sum(one.column("rows").to_pylist()) for one in batches) == rows
