@@ -29,9 +29,9 @@ def repeated(value: int, kind: pa.DataType, rows: int) -> pa.Array:
 
 def repeated_text(value: str, rows: int) -> pa.StringArray:
     """Return a text, ``rows`` times, which together have less than 2 GiB."""
-    encoded = np.frombuffer(value.encode(), np.uint8)
+    encoded = value.encode()
     ends = np.arange(rows + 1, dtype=np.int32) * np.int32(len(encoded))
-    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(ends), pa.py_buffer(np.tile(encoded, rows))])
+    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(ends), pa.py_buffer(encoded * rows)])
 
 
 def one_text(value: bytes) -> pa.BinaryScalar:
