@@ -7,17 +7,16 @@ from copy import copy
 from datetime import datetime
 from decimal import Decimal
 from functools import partial, reduce
-from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
 from tidegate.conformance.data_source.harness import Side
-from tidegate.conformance.data_source.lab import SourceLab
-from tidegate.conformance.data_source.planners import BatchPlanner, StreamPlanner, Task, planners, tuples
+from tidegate.conformance.data_source.lab import SourceLab, planned
+from tidegate.conformance.data_source.planners import BatchPlanner, Planner, Task, all_rows, shipped, tuples
 from tidegate.conformance.lab.base import ConformanceError, SkippedError
 from tidegate.conformance.lab.explain import listed, ordered_difference
 from tidegate.conformance.lab.processes import in_another_process
@@ -70,7 +69,7 @@ def filters_never_change_the_result(lab: SourceLab) -> None:
     a filter that is neither applied nor returned; a conversion of the value that loses digits.
     """
     add_some(lab)
-    if type(BatchPlanner(lab).reader).pushFilters is DataSourceReader.pushFilters:
+    if not any(lab.elsewhere(_pushes, sides=[Side.BATCH])):
         raise SkippedError("its reader takes no filters: it has no pushFilters()")
     frame = lab.frame()
     with lab.errors_of("reading it"):
@@ -82,6 +81,10 @@ def filters_never_change_the_result(lab: SourceLab) -> None:
     found, wanted = (_filtered(lab, rows, filters) for rows in (lab.frame, lambda: plain))
     for text in filters:
         lab.same(f"filtered by Spark, and by the source, {text}", wanted.get(text, []), found.get(text, []))
+
+
+def _pushes(planner: BatchPlanner) -> bool:
+    return type(planner.reader).pushFilters is not DataSourceReader.pushFilters
 
 
 def _filters(plain: DataFrame) -> Iterator[tuple[str, Column]]:
@@ -145,12 +148,15 @@ def what_spark_ships_can_be_pickled(lab: SourceLab) -> None:
     partitions; globals that only the program that registers the source has set.
     """
     add_some(lab)
-    lab.shipped("the class", lab.source)
-    lab.shipped("the source", lab.instance())
-    for planner in planners(lab):
-        tasks = planner.all_tasks()
-        here, there = _counts(tasks, planner.schema), in_another_process(_counts, tasks, planner.schema)
-        lab.expect(here == there, f"the tasks have {here} rows in this process, and {there} in another one")
+    shipped("the class", lab.source)
+    for tasks, schema, here in lab.elsewhere(_tasks_and_counts):
+        there = in_another_process(_counts, tasks, schema)
+        lab.expect(here == there, f"the tasks have {here} rows in the process that made them, and {there} in another")
+
+
+def _tasks_and_counts(planner: Planner) -> tuple[list[Task], StructType, list[int]]:
+    tasks = planner.all_tasks()
+    return tasks, planner.schema, _counts(tasks, planner.schema)
 
 
 def _counts(tasks: Iterable[Task], schema: StructType) -> list[int]:
@@ -170,32 +176,27 @@ def options_count_in_any_case(lab: SourceLab) -> None:
     if all(name == name.lower() for name in lab.options()):
         raise SkippedError("the harness has no options with a capital letter")
     add_some(lab)
-    options = lab.options()
-    plain, again = _known(lab, options), _known(lab, options)
-    in_spark = _known(lab, CaseInsensitiveDict({name.swapcase(): value for name, value in options.items()}))
+    plain = lab.options()
+    in_spark = CaseInsensitiveDict({name.swapcase(): value for name, value in plain.items()})
+    for side in (Side.BATCH, Side.STREAM):
+        if lab.can(side):
+            schema = None if lab.harness.schema else lab.frame(stream=side is Side.STREAM).schema
+            lab.refuse(in_another_process(_different, lab.source, plain, in_spark, schema, side))
+
+
+def _different(
+    source: type[DataSource], plain: dict[str, str], in_spark: MutableMapping[str, str], schema: StructType, side: Side
+) -> str | None:
+    """Return how a source differs with a plain dictionary and with Spark's; None: it does not."""
     of = "with a plain dictionary of options, and with Spark's"
-    lab.expect(plain.schema == in_spark.schema, f"{of}, the schema is {plain.schema}, and {in_spark.schema}")
-    if plain == again:
-        lab.refuse(ordered_difference(of, plain.rows, in_spark.rows))
-    first, second = len(plain.rows), len(in_spark.rows)  # all that can be compared where rows are made up
-    lab.expect(first == second, f"{of}, there are {first} rows, and {second}")
-
-
-class _Known(NamedTuple):
-    schema: str
-    rows: list[str]
-
-
-def _known(lab: SourceLab, options: MutableMapping[str, str]) -> _Known:
-    """Return what a source with these options has, one side after the other."""
-    source = lab.source(options=copy(options))
-    schema = "" if lab.harness.schema else str(source.schema())
-    return _Known(schema, [repr(row) for planner in planners(lab, source) for row in _all_rows(planner)])
-
-
-def _all_rows(planner: BatchPlanner | StreamPlanner) -> Iterator[tuple[Any, ...]]:
-    for task in planner.all_tasks():
-        yield from tuples(task.items(), planner.schema)
+    first, second = (str(source(options=copy(options)).schema()) for options in (plain, in_spark))
+    if first != second:
+        return f"{of}, the schema is {first}, and {second}"
+    before, again, after = (planned(all_rows, (source, copy(o), schema, side)) for o in (plain, plain, in_spark))
+    if before == again:
+        return ordered_difference(of, [*map(repr, before)], [*map(repr, after)])
+    same = len(before) == len(after)  # all that can be compared where rows are made up
+    return None if same else f"{of}, there are {len(before)} rows, and {len(after)}"
 
 
 @source_rule("SOURCE-3", needs=(Side.CLASS,))
@@ -210,19 +211,24 @@ def rows_fit_the_schema(lab: SourceLab) -> None:
     that one record lacks.
     """
     add_some(lab)
-    for planner in planners(lab):
-        names = planner.schema.fieldNames()
-        never = [name for name in names if not planner.schema[name].nullable]
-        for task in planner.all_tasks():
-            items = [*task.items()]
-            schemas = {str(item.schema) for item in items if isinstance(item, pa.RecordBatch)}
-            lab.expect(len(schemas) < 2, f"batches of one task have several schemas: {' and '.join(sorted(schemas))}")
-            for row in tuples(items, planner.schema):
-                lab.expect(len(row) == len(names), f"a row has {len(row)} values for {len(names)} columns: {row!r}")
-                nulls = [name for name, value in zip(names, row, strict=True) if value is None and name in never]
-                lab.expect(not nulls, f"{listed(nulls)} is null, but cannot be by the schema: {row!r}")
+    lab.elsewhere(_expect_fit)
     if lab.can(Side.BATCH):
         lab.read()  # Spark converts the values
+
+
+def _expect_fit(planner: Planner) -> None:
+    names = planner.schema.fieldNames()
+    never = {name for name in names if not planner.schema[name].nullable}
+    for task in planner.all_tasks():
+        items = [*task.items()]
+        schemas = {str(item.schema) for item in items if isinstance(item, pa.RecordBatch)}
+        if len(schemas) > 1:
+            raise ConformanceError(f"batches of one task have several schemas: {' and '.join(sorted(schemas))}")
+        for row in tuples(items, planner.schema):
+            if len(row) != len(names):
+                raise ConformanceError(f"a row has {len(row)} values for {len(names)} columns: {row!r}")
+            if nulls := [name for name, value in zip(names, row, strict=True) if value is None and name in never]:
+                raise ConformanceError(f"{listed(nulls)} is null, but cannot be by the schema: {row!r}")
 
 
 def empty_frame(lab: SourceLab, *, stream: bool = False) -> DataFrame:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ from tidegate.conformance.checks.source import add_some, empty_frame, source_rul
 from tidegate.conformance.data_source.harness import Side, overrides
 from tidegate.conformance.data_source.lab import SourceLab
 from tidegate.conformance.data_source.planners import StreamPlanner, tuples
-from tidegate.conformance.lab.base import SkippedError
+from tidegate.conformance.lab.base import ConformanceError, SkippedError, slowness
 from tidegate.conformance.lab.explain import listed
 from tidegate.conformance.lab.processes import Resources
 from tidegate.conformance.rules import Tier
@@ -29,6 +30,7 @@ _ROWS = 4
 _MORE_BATCHES = 8
 _WARM_UP = 2
 _CYCLES = 3
+_POLL_S = 0.01
 
 
 @source_rule("STREAM-1", tier=Tier.SPARK, needs=(Side.STREAM, Side.ROWS))
@@ -93,10 +95,14 @@ def offsets_are_json_and_never_go_back(lab: SourceLab) -> None:
     same = [text for at, text in enumerate(steps) if offsets.index(offsets[at]) != at]
     lab.expect(not same, f"equal offsets have several texts, and count as new ones: {', '.join(texts)}")
     if lab.can(Side.CLASS):
-        planner = StreamPlanner(lab)
-        planner.latest(planner.initial())
-        for given in planner.given:
-            lab.expect(_named(given) == json.loads(json.dumps(given)), f"JSON does not give back the offset {given!r}")
+        lab.elsewhere(_expect_json, sides=[Side.STREAM])
+
+
+def _expect_json(planner: StreamPlanner) -> None:
+    planner.latest(planner.initial())
+    for given in planner.given:
+        if _named(given) != json.loads(json.dumps(given)):
+            raise ConformanceError(f"JSON does not give back the offset {given!r}")
 
 
 def _named(value: Any) -> Any:
@@ -159,20 +165,24 @@ def a_batch_keeps_its_limit(lab: SourceLab) -> None:
     all; a position that stands still where the limit is smaller than one step.
     """
     lab.add(_ROWS * 2)
-    planner = StreamPlanner(lab, options=lab.harness.limited)
+    lab.elsewhere(_expect_limit, lab.added, sides=[Side.STREAM], options=lab.harness.limited)
+
+
+def _expect_limit(planner: StreamPlanner, added: int) -> None:
     if not planner.takes_limits:
         raise SkippedError("its latestOffset() takes no limit")
-    limit = planner.reader.getDefaultReadLimit()
-    lab.tell(f"its own limit is {limit}")
     start, read = planner.initial(), 0
-    whole = _count(planner, start, planner.latest(start))
-    lab.expect(whole == lab.added, f"ReadAllAvailable gives {whole} of {lab.added} rows")
-    while isinstance(limit, ReadMaxRows) and (end := planner.latest(start, limit)) != start:
-        rows = _count(planner, start, end)
-        lab.expect(rows <= limit.max_rows, f"a batch has {rows} rows, though the limit is {limit.max_rows}")
+    if (whole := _count(planner, start, planner.latest(start))) != added:
+        raise ConformanceError(f"ReadAllAvailable gives {whole} of {added} rows")
+    limit = planner.reader.getDefaultReadLimit()
+    if not isinstance(limit, ReadMaxRows):
+        return
+    while (end := planner.latest(start, limit)) != start:
+        if (rows := _count(planner, start, end)) > limit.max_rows:
+            raise ConformanceError(f"a batch has {rows} rows, though the limit is {limit.max_rows}")
         read, start = read + rows, end
-    if isinstance(limit, ReadMaxRows):
-        lab.expect(read == lab.added, f"with {limit} there are {read} of {lab.added} rows in the end")
+    if read != added:
+        raise ConformanceError(f"with {limit} there are {read} of {added} rows in the end")
 
 
 def _count(planner: StreamPlanner, start: dict[str, Any], end: dict[str, Any]) -> int:
@@ -194,12 +204,16 @@ def available_now_ends_though_rows_are_added(lab: SourceLab) -> None:
     stream.between = lambda: lab.add(1) if len(stream.batches) < _MORE_BATCHES else None
     batches = len(stream.run())
     lab.expect(batches < _MORE_BATCHES, f"the run makes {batches} batches, one for each row that is added meanwhile")
-    if lab.can(Side.CLASS) and isinstance(StreamPlanner(lab).reader, SupportsTriggerAvailableNow):
-        rows = len(stream.delivered)
-        lab.expect(rows == _ROWS, f"the run delivers {rows} rows, though {_ROWS} were there when it began")
+    rows = len(stream.delivered)
+    if rows > _ROWS and lab.can(Side.CLASS) and any(lab.elsewhere(_has_target, sides=[Side.STREAM])):
+        raise lab.fail(f"the run delivers {rows} rows, though {_ROWS} were there when it began")
     stream.between = lambda: None
     stream.run()
     lab.compare(stream.delivered)
+
+
+def _has_target(planner: StreamPlanner) -> bool:
+    return isinstance(planner.reader, SupportsTriggerAvailableNow)
 
 
 @source_rule("STREAM-9", needs=(Side.STREAM, Side.CLASS))
@@ -213,24 +227,29 @@ def stop_leaves_nothing_open(lab: SourceLab) -> None:
     with or finally that read() lacks.
     """
     add_some(lab)
-    if not overrides(lab.source, "streamReader"):
+    lab.elsewhere(_expect_quiet, lab.patience_s, sides=[Side.STREAM])
+
+
+def _expect_quiet(planner: StreamPlanner, patience_s: float) -> None:
+    if planner.is_simple:
         raise SkippedError("a SimpleDataSourceStreamReader has no stop()")
 
     def cycle() -> None:
-        planner = StreamPlanner(lab)
-        for task in planner.all_tasks():
+        another = planner.again()
+        for task in another.all_tasks():
             list(task.items())
-        planner.stop()
+        another.stop()
 
     for _ in range(_WARM_UP):
         cycle()
     before = Resources.now()
     for _ in range(_CYCLES):
         cycle()
-    lab.until(
-        lambda: True if Resources.now().beyond(before) is None else None,
-        lambda: f"after {_CYCLES} more readers there are {Resources.now().beyond(before)}",
-    )
+    until = time.monotonic() + patience_s * slowness()  # what ends by itself may take a moment
+    while grown := Resources.now().beyond(before):
+        if time.monotonic() > until:
+            raise ConformanceError(f"after {_CYCLES} more readers there are {grown}")
+        time.sleep(_POLL_S)
 
 
 @source_rule("STREAM-10", needs=(Side.STREAM, Side.CLASS))
@@ -242,13 +261,16 @@ def an_empty_range_has_no_partitions(lab: SourceLab) -> None:
     Look at: a range for each split, without a look at whether it is empty; a partition that is made of the difference.
     """
     add_some(lab)
-    planner = StreamPlanner(lab)
+    lab.elsewhere(_expect_no_partitions, sides=[Side.STREAM])
+
+
+def _expect_no_partitions(planner: StreamPlanner) -> None:
     if planner.is_simple:
         raise SkippedError("a SimpleDataSourceStreamReader plans no partitions")
     start = planner.initial()
     for offset in (start, planner.latest(start)):
-        partitions = planner.reader.partitions(offset, offset)
-        lab.expect(not partitions, f"between {offset} and itself there are {listed(partitions)}")
+        if partitions := planner.reader.partitions(offset, offset):
+            raise ConformanceError(f"between {offset} and itself there are {listed(partitions)}")
 
 
 @source_rule("STREAM-5", tier=Tier.FAULTS, needs=(Side.STREAM, Side.CLASS), witness=("a worker that was killed",))

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from functools import cached_property, partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSource
+from pyspark.sql.types import StructType
 
 from tidegate.conformance.data_source.harness import DataSourceHarness, DataSourceHarnessFactory, Side, lacking
+from tidegate.conformance.data_source.planners import BatchPlanner, StreamPlanner
 from tidegate.conformance.lab.base import PATIENCE_S, BaseLab, SkippedError, made
 from tidegate.conformance.lab.explain import ordered_difference
+from tidegate.conformance.lab.processes import in_another_process
 from tidegate.conformance.lab.spark import SparkStream, gist, shared_session
 from tidegate.errors import counted
-from tidegate.spark_private import cloudpickle
 
 _Value = TypeVar("_Value")
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
@@ -86,14 +87,14 @@ class SourceLab(BaseLab):
         """Return a text for each row of a DataFrame, or of a batch query of its own."""
         wanted = self.frame() if frame is None else frame
         with self.errors_of("reading it"):
-            return [repr(tuple(row)) for row in wanted.collect()]
+            return _texts(wanted)
 
     def stream(
         self, options: Mapping[str, str] = {}, *, twice: bool = False, source: type[DataSource] | None = None
     ) -> SparkStream:
         """Return a streaming query over several runs; the parameters are those of ``SparkStream`` and ``frame``."""
         load = partial(self.frame, options, stream=True, source=source)
-        return SparkStream(self, load, lambda frame: [repr(tuple(row)) for row in frame.collect()], twice=twice)
+        return SparkStream(self, load, _texts, twice=twice)
 
     def compare(self, rows: Sequence[str], what: str = "all") -> None:
         """Raise ConformanceError unless rows are all that were ever added."""
@@ -124,14 +125,38 @@ class SourceLab(BaseLab):
         """Return the options of the harness, and more."""
         return {**self.harness.options(), **more}
 
-    def instance(self, options: Mapping[str, str] = {}) -> DataSource:
-        """Return a source as Spark makes it, with options beside those of the harness."""
-        return self.source(options=CaseInsensitiveDict(self.options(options)))
+    def elsewhere(
+        self,
+        check: Callable[..., _Value],
+        *arguments: Any,
+        sides: Collection[Side] = (Side.BATCH, Side.STREAM),
+        options: Mapping[str, str] = {},
+    ) -> list[_Value]:
+        """Call a function with a planner of each side that there is, and return its results.
 
-    def shipped(self, what: str, value: _Value) -> _Value:
-        """Return a value as it arrives in another process.  Raises ConformanceError if it cannot be pickled."""
-        try:
-            copy: _Value = pickle.loads(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]  # noqa: S301 - made here
-        except Exception as error:
-            raise self.fail(f"{what} cannot be pickled: {type(error).__name__}: {error}") from error
-        return copy
+        It runs in the main thread of a process of its own, as Spark's planner does.  Needs Side.CLASS.
+        """
+        results = []
+        for side in sides:
+            if self.can(side):
+                schema = self.frame(options, stream=side is Side.STREAM).schema
+                made = (self.source, CaseInsensitiveDict(self.options(options)), schema, side)
+                results.append(in_another_process(planned, check, made, arguments))
+        return results
+
+
+def _texts(frame: DataFrame) -> list[str]:
+    return [repr(tuple(row)) for row in frame.collect()]
+
+
+def planned(
+    check: Callable[..., _Value],
+    made: tuple[type[DataSource], MutableMapping[str, str], StructType, Side],
+    arguments: tuple[Any, ...] = (),
+) -> _Value:
+    """Make a source and a planner of one side, and call a function with it.
+
+    made: the class, its options, the schema and the side.
+    """
+    source, options, schema, side = made
+    return check((BatchPlanner if side is Side.BATCH else StreamPlanner)(source(options=options), schema), *arguments)

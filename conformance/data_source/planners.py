@@ -1,20 +1,23 @@
-"""Readers in this process, called by PySpark's documented interface as Spark's planner and workers call them."""
+"""Readers, called by PySpark's documented interface as Spark's planner and workers call them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import pickle
+from collections.abc import Iterable, Iterator
 from inspect import signature
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
-from tidegate.conformance.data_source.harness import Side, overrides
-from tidegate.conformance.data_source.lab import SourceLab
+from tidegate.conformance.data_source.harness import overrides
+from tidegate.conformance.lab.base import ConformanceError
+from tidegate.spark_private import cloudpickle
 
+_Value = TypeVar("_Value")
 Offset: TypeAlias = dict[str, Any]
 
 
@@ -34,15 +37,14 @@ class Task(NamedTuple):
 class BatchPlanner:
     """A batch reader, as Spark's planner has it."""
 
-    def __init__(self, lab: SourceLab, source: DataSource | None = None) -> None:
-        self._lab, self.schema = lab, lab.frame().schema
-        self.reader = (source or lab.instance()).reader(self.schema)
+    def __init__(self, source: DataSource, schema: StructType) -> None:
+        self.schema, self.reader = schema, source.reader(schema)
 
     def all_tasks(self) -> list[Task]:
         """Return the tasks that read all rows."""
-        reader = self._lab.shipped("the reader", self.reader)
+        reader = shipped("the reader", self.reader)
         partitions = [*self.reader.partitions()] or [InputPartition(None)]  # as Spark does without partitions
-        return [Task(reader, "read", (self._lab.shipped("a partition", each),)) for each in partitions]
+        return [Task(reader, "read", (shipped("a partition", each),)) for each in partitions]
 
 
 class StreamPlanner:
@@ -53,18 +55,20 @@ class StreamPlanner:
     given: all offsets so far, as the reader gave them.
     """
 
-    def __init__(self, lab: SourceLab, source: DataSource | None = None, options: Mapping[str, str] = {}) -> None:
-        self._lab, self.schema = lab, lab.frame(options, stream=True).schema
-        self._source = source or lab.instance(options)
-        self.is_simple = not overrides(type(self._source), "streamReader")
+    def __init__(self, source: DataSource, schema: StructType) -> None:
+        self.schema, self._source = schema, source
+        self.is_simple = not overrides(type(source), "streamReader")
         self.reader = self._made()
         self.takes_limits = not self.is_simple and bool(signature(self.reader.latestOffset).parameters)
         self.given: list[Offset] = []
-        lab.at_close(self.stop)
 
     def _made(self) -> Any:
         make = self._source.simpleStreamReader if self.is_simple else self._source.streamReader
         return make(self.schema)
+
+    def again(self) -> StreamPlanner:
+        """Return another planner of the same source."""
+        return StreamPlanner(self._source, self.schema)
 
     def initial(self) -> Offset:
         """Return where a new query begins."""
@@ -79,16 +83,21 @@ class StreamPlanner:
 
     def tasks(self, start: Offset, end: Offset) -> list[Task]:
         """Return the tasks of a micro-batch, by a reader that has planned nothing, as workers have it."""
-        reader = self._lab.shipped("the reader", self._made())
+        reader = shipped("the reader", self._made())
         if self.is_simple:
             return [Task(reader, "read", (start,))]
         partitions = self.reader.partitions(start, end)
-        return [Task(reader, "read", (self._lab.shipped("a partition", each),)) for each in partitions]
+        return [Task(reader, "read", (shipped("a partition", each),)) for each in partitions]
 
     def all_tasks(self) -> list[Task]:
         """Return the tasks that read all rows, as one micro-batch."""
         start = self.initial()
         return self.tasks(start, self.latest(start))
+
+    def stop(self) -> None:
+        """Stop the reader, as the end of a query does."""
+        if not self.is_simple:
+            self.reader.stop()
 
     def _in_json(self, offset: Offset) -> Offset:
         """Return an offset as Spark gives it back."""
@@ -96,16 +105,22 @@ class StreamPlanner:
         back: Offset = json.loads(json.dumps(offset))
         return back
 
-    def stop(self) -> None:
-        """Stop the reader, as the end of a query does."""
-        if not self.is_simple:
-            self.reader.stop()
+
+Planner: TypeAlias = BatchPlanner | StreamPlanner
 
 
-def planners(lab: SourceLab, source: DataSource | None = None) -> list[BatchPlanner | StreamPlanner]:
-    """Return a planner for each side of a data source, which is made as Spark does unless it is given."""
-    kinds = {Side.BATCH: BatchPlanner, Side.STREAM: StreamPlanner}
-    return [kind(lab, source) for side, kind in kinds.items() if lab.can(side)]
+def shipped(what: str, value: _Value) -> _Value:
+    """Return a value as it arrives in another process.  Raises ConformanceError if it cannot be pickled."""
+    try:
+        copy: _Value = pickle.loads(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]  # noqa: S301 - made here
+    except Exception as error:
+        raise ConformanceError(f"{what} cannot be pickled: {type(error).__name__}: {error}") from error
+    return copy
+
+
+def all_rows(planner: Planner) -> list[tuple[Any, ...]]:
+    """Return all rows that a planner's tasks read."""
+    return [row for task in planner.all_tasks() for row in tuples(task.items(), planner.schema)]
 
 
 def tuples(items: Iterable[Any], schema: StructType) -> Iterator[tuple[Any, ...]]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from tidegate.conformance.lab.base import BaseLab, ConformanceError, slowness
+from tidegate.conformance.lab.base import BaseLab, ConformanceError, SkippedError, slowness
 from tidegate.spark_private import cloudpickle
 
 _CLOSING_S = 10.0
@@ -107,7 +107,7 @@ def in_another_process(function: Callable[..., Any], *arguments: Any) -> Any:
     """Return the result of a function that a process of its own calls.
 
     Raises ConformanceError, with the stack, for an error there; also for what cannot be pickled, and if that process
-    dies or takes too long.
+    dies or takes too long.  What the function raises of the kit's own comes as it is.
     """
     question = _pickled(function, arguments)
     paths = os.pathsep.join(path or os.curdir for path in sys.path)
@@ -120,15 +120,15 @@ def in_another_process(function: Callable[..., Any], *arguments: Any) -> Any:
             timeout=_PROCESS_S * slowness(),
             check=False,
         )
-        failed, answer = pickle.loads(ended.stdout)  # noqa: S301 - from a process of our own
+        raised, answer = pickle.loads(ended.stdout)  # noqa: S301 - from a process of our own
     except subprocess.TimeoutExpired:
         raise ConformanceError(
             f"{function.__name__}() did not end within {_PROCESS_S:g} s in another process"
         ) from None
     except (EOFError, pickle.UnpicklingError):
         raise ConformanceError(f"another process died in {function.__name__}()") from None
-    if failed:
-        raise ConformanceError(f"in another process:\n{answer}")
+    if raised is not None:
+        raise raised(answer)
     return answer
 
 
@@ -143,9 +143,11 @@ def _answer(question: bytes) -> bytes:
     """Call the function, and return its result, or the stack of its error."""
     try:
         function, arguments = pickle.loads(question)  # noqa: S301 - as above
-        return bytes(cloudpickle.dumps((False, function(*arguments))))  # type: ignore[no-untyped-call]
+        return bytes(cloudpickle.dumps((None, function(*arguments))))  # type: ignore[no-untyped-call]
+    except (ConformanceError, SkippedError) as verdict:
+        return pickle.dumps((type(verdict), str(verdict)))
     except Exception:  # noqa: BLE001 - told to who asked
-        return pickle.dumps((True, traceback.format_exc(limit=-6)))
+        return pickle.dumps((ConformanceError, f"in another process:\n{traceback.format_exc(limit=-6)}"))
 
 
 @dataclass(frozen=True)

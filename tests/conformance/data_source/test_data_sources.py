@@ -19,10 +19,10 @@ class TestOrders(DataSourceSuite):
         return OrdersHarness
 
 
-class TestSimpleOrders(DataSourceSuite):
-    @pytest.fixture
-    def harness(self):
-        return SimpleOrdersHarness
+def test_a_simple_reader_keeps_the_rules(spark):
+    report = check_data_source(SimpleOrdersHarness, only=["SOURCE-1", "STREAM-1", "STREAM-4", "STREAM-5", "STREAM-9"])
+    report.raise_for_failures()
+    assert [verdict.text for verdict in report if verdict.text] == ["a SimpleDataSourceStreamReader has no stop()"]
 
 
 def test_a_source_of_arrow_batches_keeps_the_rules_of_rows(spark):

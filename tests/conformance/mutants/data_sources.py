@@ -8,18 +8,8 @@ from tests.conformance.mutants.mutant import Mutant
 def sinful(source=OrdersSource, **parts):
     """Return a harness of the correct source with another part in it."""
 
-    class SinfulHarness(OrdersHarness):
-        class_ = type(source.__name__, (source,), parts) if parts else source
-
-        def __init__(self):
-            super().__init__()
-            sins.LeavesThreads.ended.clear()
-
-        def close(self):
-            super().close()
-            sins.LeavesThreads.ended.set()
-
-    return SinfulHarness
+    class_ = type(source.__name__, (source,), parts) if parts else source
+    return type("SinfulHarness", (OrdersHarness,), {"class_": class_})
 
 
 MUTANTS = [
