@@ -10,7 +10,7 @@ from tidegate.conformance.rules import AREAS, Tier, all_rules
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "reference" / "conformance-rules.md"
-DATA_SOURCES = DOCS / "data-sources.md"
+DATA_SOURCES = DOCS / "reference" / "data-source-rules.md"
 COMMAND = "scripts/conformance-rules"
 HEAD = f"""# Rules of the conformance kit
 
@@ -19,9 +19,15 @@ fails. A rule is of the contract [tier](../conformance.md#tiers) unless it says 
 connector that lacks an ability it needs.
 
 Made by `{COMMAND}` from the docstrings in `conformance/checks/`; do not edit it. Data sources that know nothing of
-tidegate have [rules of their own](../data-sources.md#the-rules).
+tidegate have [rules of their own](data-source-rules.md).
 """
-BEGIN_OF_RULES = f"\n## The rules\n\nMade by `{COMMAND}` from the docstrings in `conformance/checks/`.\n\n"
+HEAD_OF_DATA_SOURCES = f"""# Rules for any PySpark data source
+
+What the kit checks of [any Python data source](../data-sources.md), why, and where to look when it fails.
+
+Made by `{COMMAND}` from the docstrings in `conformance/checks/`; do not edit it.
+
+"""
 
 
 def rules_page():
@@ -33,9 +39,7 @@ def rules_page():
 
 
 def data_sources_page():
-    """Return the page of data sources, whose last part is made."""
-    above = DATA_SOURCES.read_text(encoding="utf-8").partition(BEGIN_OF_RULES)[0]
-    return above + BEGIN_OF_RULES + "\n".join(_rule(rule) for rule in all_rules() if rule.lab is not Lab)
+    return HEAD_OF_DATA_SOURCES + "\n".join(_rule(rule) for rule in all_rules() if rule.lab is not Lab)
 
 
 def _rule(rule):

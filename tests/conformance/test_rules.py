@@ -116,7 +116,7 @@ def test_every_protocol_of_the_page_can_be_imported(protocol):
 
 @pytest.mark.parametrize("side", Side, ids=lambda side: side.name)
 def test_every_need_of_a_rule_stands_in_the_page_of_data_sources(side):
-    assert f"| `{side.name}` | {side.value} |" in DATA_SOURCES.read_text()
+    assert f"| `{side.name}` | {side.value} |" in (ROOT / "docs/data-sources.md").read_text()
 
 
 @pytest.mark.parametrize("ability", Ability, ids=lambda ability: ability.name)
