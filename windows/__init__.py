@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from tidegate.windows.assigners.contract import GlobalWindows, MergeCallback, MergingWindowAssigner, WindowAssigner
-from tidegate.windows.assigners.session import (
+from tidegate.windows.assigners.of_time import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
     ProcessingTimeSessionWindows,
-)
-from tidegate.windows.assigners.sized import (
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
@@ -41,10 +39,16 @@ from tidegate.windows.state.descriptors import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from tidegate.windows.triggers.continuous import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
 from tidegate.windows.triggers.contract import Trigger, TriggerResult
-from tidegate.windows.triggers.ends import EndOfStreamTrigger, EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger
 from tidegate.windows.triggers.nested import ProcessingTimeoutTrigger, PurgingTrigger
+from tidegate.windows.triggers.of_time import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    EndOfStreamTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+)
 from tidegate.windows.triggers.rows import CountTrigger, DeltaTrigger
 from tidegate.windows.window import GlobalWindow, TimeWindow, Window
 

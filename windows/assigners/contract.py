@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from tidegate.windows.contexts import WindowAssignerContext
 from tidegate.windows.rows import Places, RowsReader, Times
 from tidegate.windows.triggers.contract import Trigger
-from tidegate.windows.triggers.ends import EndOfStreamTrigger, EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger
+from tidegate.windows.triggers.of_time import EndOfStreamTrigger, EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger
 from tidegate.windows.window import GlobalWindow, TimeWindow, Window
 
 

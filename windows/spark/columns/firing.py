@@ -22,7 +22,7 @@ from tidegate.windows import (
     Trigger,
 )
 from tidegate.windows.spark.pages import EVENT, PROCESSING
-from tidegate.windows.triggers.continuous import FIRE_TIME
+from tidegate.windows.triggers.of_time import FIRE_TIME
 from tidegate.windows.triggers.rows import COUNT
 from tidegate.windows.window import MAX_TIME, MIN_TIME
 
