@@ -17,7 +17,7 @@ from tidegate.errors import InstallationError, OptionError
 from tidegate.sources.bridge import Driver, data_source_class
 from tidegate.sources.contract import SourceContract
 from tidegate.sources.environments import require_planner
-from tidegate.sources.progress.batches import listen_to_batches
+from tidegate.sources.progress.listener import listen_to_batches
 from tidegate.spark_private import is_remote, java_context, java_of
 
 if TYPE_CHECKING:

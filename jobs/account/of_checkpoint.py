@@ -46,7 +46,7 @@ from tidegate.jobs.session import spark_session
 from tidegate.jobs.spark_checkpoint import BatchLogs, LoggedOffsets, name_order, open_checkpoint, query_id
 from tidegate.readers.s3.config import local_path, s3_address
 from tidegate.sources.kafka.source import KafkaSource
-from tidegate.sources.progress.batches import KeptBatches, kept_batches
+from tidegate.sources.progress.listener import KeptBatches, kept_batches
 from tidegate.sources.progress.query import QueryProgress, SourceBatch
 from tidegate.windows.spark.native import AHEAD_MS
 

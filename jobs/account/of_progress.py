@@ -292,7 +292,7 @@ def account(query: StreamingQuery) -> Account:
 
 def progress_of_run(query: StreamingQuery) -> list[QueryProgress]:
     """Return the entries of a run that Spark keeps, with its first batch, and with what its plan proves."""
-    from tidegate.sources.progress.batches import first_batch
+    from tidegate.sources.progress.listener import first_batch
 
     entries = [QueryProgress.parse(progress.json) for progress in query.recentProgress]
     if not entries:

@@ -7,9 +7,8 @@ Any other step, such as a join, may read rows twice or not to their end, or mult
 from __future__ import annotations
 
 import json
-import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,8 +21,6 @@ from tidegate.errors import OptionError
 from tidegate.sources.add_on import LATE_DROPPED, MORE_RECORDS, PASSING_STEPS, RECORDS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.listener import StreamingQueryListener as Listener
     from pyspark.sql.streaming.query import StreamingQuery
 
 _SOURCE = re.compile(r"~?Streaming\w+Relation\b")
@@ -89,9 +86,6 @@ def _pass_on(steps: Sequence[str], sources: int) -> bool:
         all(any(known.match(step) for known in passing) for step in steps)
         and sum(1 for step in steps if _SOURCE.match(step)) == sources
     )
-
-
-_LOG = logging.getLogger("tidegate.progress")
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,38 +260,6 @@ def check_query(call: str, query: object) -> None:
     """Raise OptionError unless something is a streaming query, of a classic session or of Spark Connect."""
     if not hasattr(query, "recentProgress"):
         raise OptionError(f"{call}() takes a query, as start() returns it, and not a {type(query).__name__}")
-
-
-def on_progress(spark: SparkSession, callback: Callable[[str, int, list[SourceProgress]], object]) -> Listener:
-    """Call a function after every batch, of all queries of the session that have a tidegate source.
-
-    callback: takes the query's name, or its id if it has none; the batch's id; and the result of ``progress``.  It is
-        called in a thread of Spark, one call at a time: a slow call delays the next call, never the query.  Its errors
-        are logged, and do not end the query.
-
-    Returns the listener; ``spark.streams.removeListener`` ends the calls.
-
-    Raises OptionError if ``callback`` is not a function.
-    """
-    if not callable(callback):
-        raise OptionError(f"on_progress() calls a function after every batch, and {callback!r} is not one")
-    from tidegate.sources.progress.listener import ProgressListener, add_listener
-
-    class Caller(ProgressListener):
-        def on_progress(self, progress: str) -> None:
-            try:
-                entry = QueryProgress.parse(progress)
-                if source_progress := entry.source_progress:
-                    callback(entry.name or entry.id, entry.number, source_progress)
-            except Exception:  # noqa: BLE001 - it is the caller's code
-                _LOG.exception("a callback of tidegate.on_progress failed")
-
-        def on_end(self, run_id: str) -> None:
-            """Nothing to do."""
-
-    listener = Caller()
-    add_listener(spark, listener)
-    return listener
 
 
 def json_object(value: Any) -> Json:

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from tidegate.jobs.preview.preview import Preview, preview
     from tidegate.sources.columns import from_avro, from_protobuf, with_source_watermark
     from tidegate.sources.kafka.source import KafkaSource
-    from tidegate.sources.progress.query import on_progress, progress
+    from tidegate.sources.progress.listener import on_progress
+    from tidegate.sources.progress.query import progress
     from tidegate.sources.s3.source import S3Source
     from tidegate.sources.session import register, session_conf
     from tidegate.sources.source import Source
@@ -105,7 +106,7 @@ _HOMES = {
     "archive": "tidegate.jobs.archive.run",
     "from_avro": "tidegate.sources.columns",
     "from_protobuf": "tidegate.sources.columns",
-    "on_progress": "tidegate.sources.progress.query",
+    "on_progress": "tidegate.sources.progress.listener",
     "preview": "tidegate.jobs.preview.preview",
     "progress": "tidegate.sources.progress.query",
     "register": "tidegate.sources.session",

@@ -39,7 +39,7 @@ def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_pat
     listener = tidegate.on_progress(spark, tell)
     try:
         with (
-            caplog.at_level(logging.ERROR, "tidegate.progress"),
+            caplog.at_level(logging.ERROR, "tidegate.listener"),
             running(start(source.read_stream(spark), tmp_path / "checkpoint", lambda batch, number: None)) as query,
         ):
             query.processAllAvailable()

@@ -288,7 +288,7 @@ def test_batches_size_themselves_by_what_spark_s_listener_tells(spark, path, tmp
         sizes.append(batch.count())
         await_that(lambda: len(told) >= min(number, 2))  # of the batches before; no later one may hold back the end
 
-    monkeypatch.setattr("tidegate.sources.progress.batches.batch_note", tell)
+    monkeypatch.setattr("tidegate.sources.progress.listener.batch_note", tell)
     append(path, sized=range(10_000))
     source = MemorySource(path=path, target_batch_duration=timedelta(seconds=100))
     with running(start(source.read_stream(spark), tmp_path / "checkpoint", write)) as query:

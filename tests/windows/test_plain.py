@@ -17,7 +17,7 @@ from tests.windows.traces import ASSIGNERS, TRIGGERS
 from tidegate.errors import ContractError
 from tidegate.windows import EventTimeSessionWindows, MergingWindowAssigner, TimeWindow
 from tidegate.windows.key_windows import merges
-from tidegate.windows.state.plain import of_bytes, to_bytes
+from tidegate.windows.state.key_state import of_bytes, to_bytes
 from tidegate.windows.testing import WindowHarness
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -16,8 +16,8 @@ from tests.support.progresses import NOON, PROVEN, one, progress, report, source
 from tidegate import OptionError
 from tidegate.enumerators.notes.application import application_notes
 from tidegate.errors import ConnectorError
-from tidegate.sources.progress import batches as listening
-from tidegate.sources.progress.batches import keep_batch, kept_batches
+from tidegate.sources.progress import listener as listening
+from tidegate.sources.progress.listener import keep_batch, kept_batches
 from tidegate.sources.progress.query import PlanFacts
 
 ORDERS = tidegate.KafkaSource(bootstrap_servers="localhost:9", subscribe=["orders"])
