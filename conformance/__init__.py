@@ -5,7 +5,8 @@
         def harness(self, database):
             return partial(OutboxHarness, database)
 
-The same without pytest: ``check_connector``, and ``tidegate conformance mypkg:OutboxHarness``.
+The same without pytest: ``check_connector``, and ``tidegate conformance mypkg:OutboxHarness``.  Any Python data
+source of PySpark is tested by ``DataSourceSuite``, ``check_data_source`` and the same command.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, DataSourceRe
 from pyspark.sql.types import StructType
 
 from tidegate.conformance.data_source.harness import Side
-from tidegate.conformance.data_source.lab import SourceLab, planned
+from tidegate.conformance.data_source.lab import Made, SourceLab, planned
 from tidegate.conformance.data_source.planners import BatchPlanner, Planner, Task, all_rows, shipped, tuples
 from tidegate.conformance.lab.base import ConformanceError, SkippedError
 from tidegate.conformance.lab.explain import listed, ordered_difference
@@ -24,6 +24,7 @@ from tidegate.conformance.rules import Tier, rule
 
 source_rule = partial(rule, lab=SourceLab)
 _ROWS = 7
+_OPTIONS = "with a plain dictionary of options, and with Spark's"
 
 
 @source_rule("BATCH-1", tier=Tier.SPARK, needs=(Side.BATCH, Side.ROWS))
@@ -178,25 +179,27 @@ def options_count_in_any_case(lab: SourceLab) -> None:
     add_some(lab)
     plain = lab.options()
     in_spark = CaseInsensitiveDict({name.swapcase(): value for name, value in plain.items()})
+    if lab.harness.schema is None:
+        first, second = in_another_process(_schemas, lab.source, plain, in_spark)
+        lab.expect(first == second, f"{_OPTIONS}, the schema is {first}, and {second}")
     for side in (Side.BATCH, Side.STREAM):
         if lab.can(side):
-            schema = None if lab.harness.schema else lab.frame(stream=side is Side.STREAM).schema
-            lab.refuse(in_another_process(_different, lab.source, plain, in_spark, schema, side))
+            made = (lab.source, plain, lab.frame(stream=side is Side.STREAM).schema, side)
+            lab.refuse(in_another_process(_different_rows, made, in_spark))
 
 
-def _different(
-    source: type[DataSource], plain: dict[str, str], in_spark: MutableMapping[str, str], schema: StructType, side: Side
-) -> str | None:
-    """Return how a source differs with a plain dictionary and with Spark's; None: it does not."""
-    of = "with a plain dictionary of options, and with Spark's"
-    first, second = (str(source(options=copy(options)).schema()) for options in (plain, in_spark))
-    if first != second:
-        return f"{of}, the schema is {first}, and {second}"
-    before, again, after = (planned(all_rows, (source, copy(o), schema, side)) for o in (plain, plain, in_spark))
+def _schemas(source: type[DataSource], *options: MutableMapping[str, str]) -> list[str]:
+    return [str(source(options=copy(each)).schema()) for each in options]
+
+
+def _different_rows(made: Made, in_spark: MutableMapping[str, str]) -> str | None:
+    """Return how rows differ with a plain dictionary and with Spark's; None: they do not."""
+    source, plain, schema, side = made
+    before, again, after = (planned(all_rows, (source, copy(each), schema, side)) for each in (plain, plain, in_spark))
     if before == again:
-        return ordered_difference(of, [*map(repr, before)], [*map(repr, after)])
+        return ordered_difference(_OPTIONS, [*map(repr, before)], [*map(repr, after)])
     same = len(before) == len(after)  # all that can be compared where rows are made up
-    return None if same else f"{of}, there are {len(before)} rows, and {len(after)}"
+    return None if same else f"{_OPTIONS}, there are {len(before)} rows, and {len(after)}"
 
 
 @source_rule("SOURCE-3", needs=(Side.CLASS,))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapp
 from contextlib import contextmanager
 from enum import Enum
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +22,8 @@ from tidegate.conformance.lab.spark import SparkStream, gist, shared_session
 from tidegate.errors import counted
 
 _Value = TypeVar("_Value")
+Made: TypeAlias = tuple[type[DataSource], MutableMapping[str, str], StructType, Side]
+"""The class of a source, its options, the schema and the side of which a planner is made."""
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _MISSING = "[NOT_IMPLEMENTED]"
 
@@ -151,12 +153,9 @@ def _texts(frame: DataFrame) -> list[str]:
 
 def planned(
     check: Callable[..., _Value],
-    made: tuple[type[DataSource], MutableMapping[str, str], StructType, Side],
+    made: Made,
     arguments: tuple[Any, ...] = (),
 ) -> _Value:
-    """Make a source and a planner of one side, and call a function with it.
-
-    made: the class, its options, the schema and the side.
-    """
+    """Make a source and a planner of one side, and call a function with it."""
     source, options, schema, side = made
     return check((BatchPlanner if side is Side.BATCH else StreamPlanner)(source(options=options), schema), *arguments)

@@ -39,7 +39,8 @@ def rules_page():
 
 
 def data_sources_page():
-    return HEAD_OF_DATA_SOURCES + "\n".join(_rule(rule) for rule in all_rules() if rule.lab is not Lab)
+    rules = sorted(all_rules(), key=lambda rule: rule.turn[1:])
+    return HEAD_OF_DATA_SOURCES + "\n".join(_rule(rule) for rule in rules if rule.lab is not Lab)
 
 
 def _rule(rule):

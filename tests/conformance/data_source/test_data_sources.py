@@ -8,9 +8,11 @@ import pytest
 
 from tests.conformance.data_source.orders import ArrowOrdersReader, CsvSource, OrdersHarness, SimpleOrdersHarness
 from tests.conformance.mutants.data_sources import sinful
+from tests.test_layers import imported
 from tidegate.conformance import DataSourceHarness, DataSourceSuite, check_data_source
 
-PAGE = Path(__file__).parents[3] / "docs" / "data-sources.md"
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "data-sources.md"
 
 
 class TestOrders(DataSourceSuite):
@@ -43,3 +45,17 @@ def test_a_source_that_only_makes_up_rows_has_few_rules(spark):
 
     ends = {verdict.rule.id: verdict.text for verdict in check_data_source(MadeUp, only=["BATCH-1", "STREAM-7"])}
     assert set(ends.values()) == {"MadeUp has no ROWS: the harness has no add_rows()"}
+
+
+def test_nothing_here_knows_the_contract_of_connectors():
+    room = ROOT / "conformance"
+    paths = [*(room / "data_source").glob("*.py"), room / "checks" / "source.py", room / "checks" / "stream.py"]
+    used = {name for path in paths for name in imported(path)}
+    contract = (
+        "tidegate.connector",
+        "tidegate.add_ons",
+        "tidegate.conformance.harness",
+        "tidegate.conformance.lab.lab",
+    )
+    assert len(paths) == 5
+    assert [name for name in used if name.startswith(contract)] == []
