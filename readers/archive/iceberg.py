@@ -155,7 +155,8 @@ class IcebergArchive(TableArchive):
         from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
         from pyiceberg.table.puffin import PuffinFile
 
-        content = place.fetch(name, delete.size, 0, delete.size)
+        with place.open(name, delete.size) as file:
+            content = file.read()
         try:
             vectors = deletion_vectors_from_puffin_file(PuffinFile(content))
         except (ValueError, IndexError, KeyError) as problem:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from tempfile import TemporaryFile
 from typing import IO, Any
 
@@ -60,12 +59,13 @@ def opened_parquet(place: Place, path: str, size: int) -> Iterator[tuple[pq.Parq
 
     Raises CorruptDataError, which names the file, for Arrow's errors while it is open.
     """
-    with ObjectFile(size, partial(place.fetch, path, size), SMALL_BYTES) as source:
-        if place.is_far:  # one request for a small object, and for the footer of a large one
+    with place.open(path, size) as file:
+        source = file if isinstance(file, ObjectFile) else None
+        if source is not None:  # one request for a small object, and for the footer of a large one
             source.hold([(0, size) if size <= SMALL_BYTES else (max(0, size - TAIL_BYTES), size)])
         try:
-            parquet = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
-            yield parquet, source if place.is_far and size > SMALL_BYTES else None
+            parquet = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
+            yield parquet, source if size > SMALL_BYTES else None
         except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
             address = place.address(path)
             raise CorruptDataError(f"the archived object {address} cannot be read: {problem}") from problem

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from shutil import copyfileobj
 from typing import IO
 from uuid import uuid4
 
+import pyarrow as pa
+
 from tidegate.errors import ConnectorError, ObjectGoneError
 from tidegate.readers.bad_record_files import BadRecordFiles
-from tidegate.readers.objects.values import S3Object
+from tidegate.readers.objects.file import ObjectFile
+from tidegate.readers.objects.values import SMALL_BYTES, S3Object
 from tidegate.readers.s3.config import S3Address, S3ConnectionConfig, local_path, s3_address
 from tidegate.readers.s3.request import ask_s3
 from tidegate.readers.s3.store import ObjectStore
@@ -39,29 +43,26 @@ class Place:
         """Return the address of an object, for errors."""
         return f"{self.location.rstrip('/')}/{path}"
 
-    @property
-    def is_far(self) -> bool:
-        """Whether requests take so long that threads should send them ahead."""
-        return s3_address(self.location) is not None
+    def open(self, path: str, size: int) -> ObjectFile | pa.NativeFile:
+        """Open an object to read it; close it, since that of a bucket may have threads.
 
-    def fetch(self, path: str, size: int, start: int, end: int) -> bytes:
-        """Return the bytes of an object from ``start`` to ``end``, exclusive.
-
-        Raises ObjectGoneError if there is no such object of this size, and the errors of ``ObjectStore.fetch``.
+        Raises ObjectGoneError if there is no such object of this size, ConnectorError if it cannot be read, and for
+        that of a bucket, when it is read, the errors of ``ObjectStore.fetch``.
         """
         place = self._in_bucket(path)
         if place is not None:
-            return ObjectStore(self.connection, place.bucket).fetch(S3Object(place.key, size, "", 0), start, end)
+            store, obj = ObjectStore(self.connection, place.bucket), S3Object(place.key, size, "", 0)
+            return ObjectFile(size, partial(store.fetch, obj), SMALL_BYTES)
         try:
-            with (local_path(self.location) / path).open("rb") as file:
-                if os.fstat(file.fileno()).st_size != size:
-                    raise ObjectGoneError(f"{self.address(path)} has another size than before", overwritten=True)
-                file.seek(start)
-                return file.read(end - start)
+            file = pa.OSFile(str(local_path(self.location) / path))
         except FileNotFoundError:
             raise ObjectGoneError(f"{self.address(path)} was deleted") from None
         except OSError as problem:
             raise ConnectorError(f"cannot read {self.address(path)}: {problem}") from problem
+        if file.size() == size:
+            return file
+        file.close()
+        raise ObjectGoneError(f"{self.address(path)} has another size than before", overwritten=True)
 
     def put(self, path: str, file: IO[bytes], *, noun: str, keep: bool = True) -> None:
         """Write an object from the beginning of a file; other processes see all of it, or nothing.
