@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from tempfile import TemporaryFile
@@ -29,7 +28,7 @@ from tidegate.readers.archive.directory import Directory
 from tidegate.readers.archive.iceberg import IcebergArchive
 from tidegate.readers.archive.objects import ArchivedObject, directory_of
 from tidegate.readers.archive.parquet import write_records
-from tidegate.readers.archive.table import TableArchive
+from tidegate.readers.archive.table import TableArchive, first_line
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.reader import KafkaDetails
@@ -102,6 +101,7 @@ class TargetTable(ABC):
 
     def __init__(self, archive: TableArchive) -> None:
         self.archive, self.location = archive, archive.location
+        self._named = f"--out is {self.location!r}"
         self._run = uuid4().hex
         self.before: dict[Partition, int] = {}
         """Up to which offset commits had archived each partition when the run was planned."""
@@ -128,14 +128,13 @@ class TargetTable(ABC):
 
     def columns(self) -> pa.Schema:
         """Return the columns that files have.  Raises OptionError for a table that cannot hold records."""
-        named = f"--out is {self.location!r}"
         schema, partitioned = self.prepare()
         if partitioned:
             raise OptionError(
-                f"{named}, a table that is partitioned by {', '.join(partitioned)}; tidegate archive writes tables "
-                "without partitions"
+                f"{self._named}, a table that is partitioned by {', '.join(partitioned)}; tidegate archive writes "
+                "tables without partitions"
             )
-        there = TableColumns().in_table(schema, named)
+        there = TableColumns().in_table(schema, self._named)
         return pa.schema([pa.field(name, schema.field(name).type) for name in _COLUMNS.names if name in there])
 
     def directories(self, partitions: Collection[Partition]) -> dict[Partition, Directory]:
@@ -193,17 +192,18 @@ class DeltaTarget(TargetTable):
         return Place(self._address)
 
     def _table(self) -> Any:
-        from deltalake import DeltaTable
+        with delta.in_one_sentence(self._named):
+            from deltalake import DeltaTable
 
-        return DeltaTable(self._address, storage_options=self._options)
+            return DeltaTable(self._address, storage_options=self._options)
 
     @override
     def prepare(self) -> tuple[pa.Schema, Collection[str]]:
-        with delta.in_one_sentence(f"--out is {self.location!r}"):
+        with delta.in_one_sentence(self._named):
             from deltalake import DeltaTable
 
             DeltaTable.create(self._address, schema=_COLUMNS, mode="ignore", storage_options=self._options)
-            table = self._table()
+        table = self._table()
         return pa.schema(table.schema().to_arrow()), table.metadata().partition_columns
 
     @override
@@ -232,8 +232,8 @@ class DeltaTarget(TargetTable):
                 schema=table.schema(),
                 commit_properties=CommitProperties(app_transactions=transactions),
             )
-        except DeltaError as error:  # another archiver, which has committed the same transaction, or another change
-            raise ConnectorError(f"cannot commit to {self.location}: {error}") from error
+        except (DeltaError, OSError) as error:  # such as of another archiver, which has committed the same transaction
+            raise _uncommitted(self.location, error) from error
 
 
 def _statistics(file: WrittenFile) -> str:
@@ -264,17 +264,21 @@ class IcebergTarget(TargetTable):
     @property
     @override
     def place(self) -> Place:
-        return self._iceberg.place_of(f"{self._iceberg.table().location()}/data/any")[0]
+        return self._iceberg.place_of(f"{self._table().location()}/data/any")[0]
+
+    def _table(self) -> Any:
+        with iceberg.in_one_sentence(self._named):
+            return self._iceberg.table()
 
     @override
     def prepare(self) -> tuple[pa.Schema, Collection[str]]:
-        with iceberg.in_one_sentence(f"--out is {self.location!r}"):
+        with iceberg.in_one_sentence(self._named):
             table = self._iceberg.table_or_new(_COLUMNS)
         return table.schema().as_arrow(), [field.name for field in table.spec().fields]
 
     @override
     def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        table = self._iceberg.table()
+        table = self._table()
         return {partition: self._committed(table, partition) for partition in partitions}
 
     @staticmethod
@@ -293,14 +297,22 @@ class IcebergTarget(TargetTable):
 
         ends = {f"{_NAMED}.{split}": str(end) for split, end in _ends(files).items()}
         for _ in range(_ATTEMPTS):
-            table = self._iceberg.table()
+            table = self._table()
             _check_unchanged(self.location, self.before, {p: self._committed(table, p) for p in self.before})
             table.metadata.properties["commit.retry.num-retries"] = "0"  # a retry would not look at what was committed
             paths = [f"{table.location()}/data/{file.path}" for file in files if file.records]
-            with suppress(CommitFailedException):
+            try:
                 table.add_files(paths, snapshot_properties=ends)
-                return
+            except CommitFailedException:
+                continue
+            except Exception as error:  # pyiceberg has no base class of its errors, and a catalog may raise its own
+                raise _uncommitted(self.location, error) from error
+            return
         raise ConnectorError(f"cannot commit to {self.location}: it changes all the time")
+
+
+def _uncommitted(location: str, error: Exception) -> ConnectorError:
+    return ConnectorError(f"cannot commit to {location}: {first_line(error)}")
 
 
 def _check_unchanged(location: str, before: Mapping[Partition, int], now: Mapping[Partition, int]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -14,7 +14,8 @@ import pyarrow as pa
 from typing_extensions import override
 
 from tidegate.errors import ConnectorError, OptionError, needing
-from tidegate.readers.archive.table import TableArchive, TableFile, TableFiles
+from tidegate.readers.archive.table import TableArchive, TableFiles, raised_as_ours
+from tidegate.readers.archive.table_file import TableFile
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.s3.config import S3ConnectionConfig, local_path, s3_address
 
@@ -26,6 +27,13 @@ _EVER = 2**63 - 1
 _KNOWN = {"deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
 """The reader features that are obeyed here or by delta-rs; timestampNtz: such times are taken for UTC."""
 _PARTITIONED = {"topic", "partition", "offset"}
+_OF_ACCESS = {
+    "region": "AWS_REGION",
+    "endpoint": "AWS_ENDPOINT_URL",
+    "key": "AWS_ACCESS_KEY_ID",
+    "secret": "AWS_SECRET_ACCESS_KEY",
+    "token": "AWS_SESSION_TOKEN",
+}
 _FEATURES = 3  # the reader version that names its features
 
 
@@ -176,34 +184,18 @@ def _times(latest: pa.Array) -> npt.NDArray[np.int64]:
     return np.where(filled == _EVER, _EVER, filled // 1000)
 
 
-@contextmanager
-def in_one_sentence(named: str) -> Iterator[None]:
+def in_one_sentence(named: str) -> AbstractContextManager[None]:
     """Raise what delta-rs raises as errors of tidegate.  named: the option and its value."""
     with needing("delta", "archive = delta:"):
         from deltalake.exceptions import DeltaError, DeltaProtocolError, TableNotFoundError
-    try:
-        yield
-    except TableNotFoundError:
-        raise OptionError(f"{named}, but there is no Delta table") from None
-    except DeltaProtocolError as error:
-        raise OptionError(f"{named}, which delta-rs cannot read: {_first_line(error)}") from None
-    except (DeltaError, OSError) as error:
-        raise ConnectorError(f"{named}, whose log cannot be read: {_first_line(error)}") from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]  # a trace follows
+    return raised_as_ours(named, "delta-rs", (TableNotFoundError,), (DeltaProtocolError,), (DeltaError, OSError))
 
 
 def storage_options(connection: S3ConnectionConfig) -> dict[str, str]:
     """Return what delta-rs needs to reach a bucket as boto3 does; it holds secrets."""
-    client = connection.client()
-    options = {"AWS_REGION": client.meta.region_name or "us-east-1"}
-    if not client.meta.endpoint_url.endswith((".amazonaws.com", ".amazonaws.com.cn")):
-        options |= {"AWS_ENDPOINT_URL": client.meta.endpoint_url, "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false"}
-        options |= {"AWS_ALLOW_HTTP": "true"} if client.meta.endpoint_url.startswith("http://") else {}
-    if (found := connection.credentials()) is not None:
-        frozen = found.get_frozen_credentials()
-        options |= {"AWS_ACCESS_KEY_ID": frozen.access_key, "AWS_SECRET_ACCESS_KEY": frozen.secret_key}
-        options |= {"AWS_SESSION_TOKEN": frozen.token} if frozen.token else {}
+    access = connection.access()
+    options = {_OF_ACCESS[name]: value for name, value in access.items()}
+    if endpoint := access.get("endpoint"):
+        options |= {"AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false"}
+        options |= {"AWS_ALLOW_HTTP": "true"} if endpoint.startswith("http://") else {}
     return options

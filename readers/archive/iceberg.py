@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from typing_extensions import override
 
-from tidegate.errors import ConnectorError, CorruptDataError, OptionError, needing
+from tidegate.errors import CorruptDataError, OptionError, needing
 from tidegate.readers.archive.parquet import opened_parquet
-from tidegate.readers.archive.table import Bounds, TableArchive, TableFile, TableFiles
+from tidegate.readers.archive.table import Bounds, TableArchive, TableFiles, raised_as_ours
+from tidegate.readers.archive.table_file import TableFile
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.arrays import int64_values
 from tidegate.readers.places.place import Place
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("tidegate.planner")
 _EVER = 2**63 - 1
 _MICROSECONDS = 1000  # in a millisecond
+_OF_ACCESS = {
+    "region": "s3.region",
+    "endpoint": "s3.endpoint",
+    "key": "s3.access-key-id",
+    "secret": "s3.secret-access-key",
+    "token": "s3.session-token",
+}
 _EMPTY = 0  # the version of a table without a snapshot
 
 
@@ -53,9 +61,12 @@ class _Delete(NamedTuple):
 class IcebergArchive(TableArchive):
     """An Iceberg table, ``iceberg:`` and its name in a catalog of pyiceberg's configuration."""
 
+    _tasks: tuple[int, list[FileScanTask]] | None = None  # of the snapshot that was listed last
+
     @override
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_catalog"}
+        state = {**super().__getstate__(), "_tasks": None}
+        return {name: value for name, value in state.items() if name != "_catalog"}
 
     @cached_property
     def _catalog(self) -> Catalog:
@@ -84,18 +95,25 @@ class IcebergArchive(TableArchive):
             table = self.table()
             schema = table.schema()
             columns = self._columns.in_table(schema.as_arrow(), named)
-            snapshot = table.snapshot_by_id(version) if version else table.current_snapshot()
-            if snapshot is None and version:
-                snapshot = table.current_snapshot()
-                now = None if snapshot is None else snapshot.snapshot_id
-                _LOG.warning("%s, whose snapshot %s is gone; snapshot %s is read", named, version, now)
-            tasks = [] if snapshot is None else list(table.scan(snapshot_id=snapshot.snapshot_id).plan_files())
+            version = self._present(table, version, named)
+            if self._tasks is None or self._tasks[0] != version:  # reading the manifests of 100,000 files takes seconds
+                tasks = [] if version == _EMPTY else list(table.scan(snapshot_id=version).plan_files())
+                self._tasks = version, tasks
+        tasks = self._tasks[1]
         ids = {name: schema.find_field(path).field_id for name, path in columns.items()}
         mapping = table.name_mapping()
         fields = _Fields(tuple(ids.items()), None if mapping is None else mapping.model_dump_json())
         if others := sorted({task.file.file_format.value for task in tasks} - {"PARQUET"}):
             raise OptionError(f"{named}, a table with files in {', '.join(others)}; tidegate reads its Parquet files")
-        return self._files(_EMPTY if snapshot is None else snapshot.snapshot_id, table, tasks, fields)
+        return self._files(version, table, tasks, fields)
+
+    def _present(self, table: Table, version: int | None, named: str) -> int:
+        """Return a version, or the newest one if that is gone."""
+        newest = _EMPTY if (snapshot := table.current_snapshot()) is None else snapshot.snapshot_id
+        if version is None or version == _EMPTY or table.snapshot_by_id(version) is not None:
+            return newest if version is None else version
+        _LOG.warning("%s, whose snapshot %s is gone; snapshot %s is read", named, version, newest)
+        return newest
 
     def _files(self, version: int, table: Table, tasks: list[FileScanTask], fields: _Fields) -> TableFiles:
         parted = _partition_values(table)
@@ -210,34 +228,14 @@ def _array(bounds: list[Any], *, is_text: bool) -> pa.Array:
     )
 
 
-@contextmanager
-def in_one_sentence(named: str) -> Iterator[None]:
+def in_one_sentence(named: str) -> AbstractContextManager[None]:
     """Raise what pyiceberg raises as errors of tidegate.  named: the option and its value."""
     with needing("iceberg", "archive = iceberg:"):
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
-    try:
-        yield
-    except OptionError:
-        raise
-    except (NoSuchTableError, NoSuchNamespaceError):
-        raise OptionError(f"{named}, but there is no such table in the catalog") from None
-    except (
-        ValueError,
-        NotImplementedError,
-    ) as error:  # pyiceberg refuses what it cannot read, such as equality deletes
-        raise OptionError(f"{named}, which pyiceberg cannot read: {error}") from None
-    except Exception as error:
-        raise ConnectorError(f"{named}, whose metadata cannot be read: {error}") from error
+    refused = ValueError, NotImplementedError  # of what pyiceberg cannot read, such as equality deletes
+    return raised_as_ours(named, "pyiceberg", (NoSuchTableError, NoSuchNamespaceError), refused, (Exception,))
 
 
 def s3_properties(connection: S3ConnectionConfig) -> dict[str, str]:
     """Return what pyiceberg needs to reach a bucket as boto3 does; it holds secrets."""
-    client = connection.client()
-    properties = {"s3.region": client.meta.region_name or "us-east-1"}
-    if not client.meta.endpoint_url.endswith((".amazonaws.com", ".amazonaws.com.cn")):
-        properties["s3.endpoint"] = client.meta.endpoint_url
-    if (found := connection.credentials()) is not None:
-        frozen = found.get_frozen_credentials()
-        properties |= {"s3.access-key-id": frozen.access_key, "s3.secret-access-key": frozen.secret_key}
-        properties |= {"s3.session-token": frozen.token} if frozen.token else {}
-    return properties
+    return {_OF_ACCESS[name]: value for name, value in connection.access().items()}

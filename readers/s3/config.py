@@ -69,6 +69,22 @@ class S3ConnectionConfig:
         with _creation(process_id):
             return _session(self, process_id).get_credentials()
 
+    def access(self) -> dict[str, str]:
+        """Return what another library needs to reach buckets as the client does, among it secrets.
+
+        That is the ``region``, and unless there is none, the ``endpoint``, which is not AWS, and ``key``, ``secret``
+        and ``token``.
+        """
+        client = self.client()
+        found = {"region": client.meta.region_name or "us-east-1"}
+        if not client.meta.endpoint_url.endswith(_OF_AWS):
+            found["endpoint"] = client.meta.endpoint_url
+        if (credentials := self.credentials()) is not None:
+            frozen = credentials.get_frozen_credentials()
+            found |= {"key": frozen.access_key, "secret": frozen.secret_key}
+            found |= {"token": frozen.token} if frozen.token else {}
+        return found
+
     def trusted(self) -> Any:
         """Return the certificates that the client trusts: a file, a folder, or True for botocore's own."""
         process_id = os.getpid()

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shutil
 import tempfile
 from functools import cached_property
 from pathlib import Path
@@ -111,6 +112,9 @@ class Delta:
         """Delete the files that only older versions have."""
         self.table.vacuum(0, dry_run=False, enforce_retention_duration=False)
 
+    def drop(self):
+        shutil.rmtree(self.path)
+
     def rows(self):
         """Return all rows, as the library's own engine reads them."""
         return pa.RecordBatchReader.from_stream(self.table.scan()).read_all().cast(SCHEMA).to_pylist()
@@ -180,6 +184,9 @@ class Iceberg:
         for file in Path(table.location().removeprefix("file://")).rglob("data/**/*.parquet"):
             if str(file) not in kept:
                 file.unlink()
+
+    def drop(self):
+        self.catalog.drop_table(self.name)
 
     def rows(self):
         """Return all rows, as the library itself reads them."""

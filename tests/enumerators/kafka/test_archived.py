@@ -7,12 +7,13 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from kafka import KafkaProducer
 
 from tests.support.logs import coordinating
 from tests.support.streams import append, archive_topic, committed_source, delete_before, kafka_source, new_topic
-from tests.support.tables import Delta, fill
+from tests.support.tables import Delta, Iceberg, fill
 from tidegate import KafkaSource
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.splits import Head, Horizon, SplitRange
@@ -24,6 +25,7 @@ from tidegate.jobs.archive.pieces import copy, plan_archive
 from tidegate.readers.archive.objects import parse_name
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.places.place import Place
+from tidegate.servers.history import encode_batch, write_batches
 
 FIRST_MS = 1_700_000_000_000
 FAR_MS = 4_080_000_000_000
@@ -45,7 +47,7 @@ def source(kafka, topic, **fields):
 
 @pytest.fixture(scope="module")
 def twins(kafka, tmp_path_factory):
-    """Return a topic of which Kafka has all, one of which it has the end, and the archive of the latter."""
+    """Return a topic of which Kafka has all, one of which it has the end, and the archives of the latter by kind."""
     place = tmp_path_factory.mktemp("archive")
     times = [times_of(seed) for seed in (1, 2)]
     older, later = ([of_partition[part] for of_partition in times] for part in (slice(ARCHIVED), slice(ARCHIVED, None)))
@@ -56,16 +58,20 @@ def twins(kafka, tmp_path_factory):
     assert len([*place.rglob("*.parquet")]) > 4
     for topic in (whole, cut):
         append(kafka, topic, dict(enumerate(later)))
-    fill(Delta(place / "table"), committed_source(kafka, cut, bad_event_time="ignore"), [ARCHIVED] * 2)
+    tables = {"archive": str(place)}
+    for kind in (Delta, Iceberg):
+        table = kind(place / kind.kind)
+        fill(table, committed_source(kafka, cut, bad_event_time="ignore"), [ARCHIVED] * 2)
+        tables[kind.kind] = table.location
     delete_before(kafka, cut, KEPT_FROM)
     delete_before(kafka, cut, ARCHIVED, partition=1)  # nothing is in both places
-    return whole, cut, str(place)
+    return whole, cut, tables
 
 
-@pytest.fixture(params=["archive", "delta"])
+@pytest.fixture(params=["archive", "delta", "iceberg"])
 def place(request, twins):
     """Return the archive of the topic of which Kafka has the end, in each of its kinds."""
-    return twins[2] if request.param == "archive" else f"{request.param}:{twins[2]}/table"
+    return twins[2][request.param]
 
 
 @contextmanager
@@ -111,7 +117,7 @@ def test_a_topic_is_planned_as_if_kafka_had_kept_it(kafka, twins, place):
         latest = named(expected.latest(dict.fromkeys(of_whole, COUNT), horizon))
         known = named(ours.latest(ends, horizon))
         assert known.items() <= latest.items()
-        assert known == latest or place.startswith("delta:"), "only files with several partitions leave it to peeks"
+        assert known == latest or ":" in place, "only files with several partitions leave it to peeks"
         ranges = [SplitRange(split, 11, 200) for split in of_cut]
         early = Horizon(FIRST_MS + 100_000)
         held = expected.held([SplitRange(split, 11, 200) for split in of_whole], early)
@@ -140,9 +146,9 @@ def test_starts_and_ends_reach_into_the_archive(kafka, twins, place, fields):
 
 
 def test_an_offset_is_that_of_a_topic_without_an_archive(kafka, twins):
-    whole, cut, place = twins
+    whole, cut, places = twins
     offsets = []
-    for of in (source(kafka, whole), source(kafka, cut, archive=place)):
+    for of in (source(kafka, whole), source(kafka, cut, archive=places["archive"])):
         with coordinating(of) as run:
             offset = run.latest_offset(INITIAL_OFFSET)
         (topic,) = offset["enumerator"].pop("topics").values()
@@ -197,10 +203,51 @@ def test_event_times_of_fields_are_found_in_both_places(kafka, twins, place):
     assert offsets == [*range(COUNT)]
 
 
+@pytest.mark.parametrize("kind", [Delta, Iceberg])
+def test_event_times_in_values_are_found_in_a_table(kafka, tmp_path, kind):
+    """Its values are texts."""
+    topic = new_topic(kafka, [])
+    times = FIRST_MS + np.random.default_rng(3).permutation(60)
+    values = np.array([list(b'{"at":%d}' % at) for at in times], np.uint8)
+    write_batches(kafka.bootstrap_servers, topic, [(0, encode_batch(FIRST_MS + np.arange(60), values, "none"))])
+    table = kind(tmp_path / "table")
+    rows = pa.Table.from_batches(
+        committed_source(kafka, topic).reader(None).read(ReadTask((SplitRange(f"{topic}-0", 0, 40),)))
+    )
+    table.append(rows.set_column(1, "value", rows["value"].cast(pa.string())))
+    delete_before(kafka, topic, 30)
+    with planning(source(kafka, topic, archive=table.location, event_time="json:/at")) as (enumerator, (split,)):
+        for position in (0, 17, 29, 39, 40, 59):
+            assert enumerator.peek({split: position}, Horizon()) == {split: Head(position, times[position])}
+
+
+@pytest.mark.parametrize("kind", [Delta, Iceberg])
+def test_what_a_batch_finds_gone_comes_from_the_newest_version_then_from_kafka(kafka, tmp_path, kind):
+    topic = new_topic(kafka, FIRST_MS + np.arange(20))
+    table = kind(tmp_path / "table")
+    fill(table, committed_source(kafka, topic), [15])
+    delete_before(kafka, topic, 3)
+    of = source(kafka, topic, archive=table.location)
+    with planning(of) as (enumerator, (split,)):
+        wanted = SplitRange(split, 0, 20)
+        task = ReadTask((wanted,), (enumerator.details(wanted),))
+        table.delete("offset = 5 or offset >= 8")
+        table.forget()
+        assert enumerator.peek({split: 5}, Horizon()) == {split: Head(6, FIRST_MS + 6)}
+
+    def offsets():
+        return [offset for batch in of.reader(None).read(task) for offset in batch["offset"].to_pylist()]
+
+    assert offsets() == [at for at in range(20) if at != 5]
+    delete_before(kafka, topic, 12)
+    with pytest.raises(DataLossError, match=r"records 8 to 15 of .* reaches from 12 to 20 \(failOnDataLoss\)"):
+        offsets()
+
+
 def test_what_neither_place_has_ends_the_batch_before_a_row_is_read(kafka, twins, tmp_path, caplog):
-    _, cut, whole_archive = twins
+    _, cut, places = twins
     place = tmp_path / "archive"
-    shutil.copytree(f"{whole_archive}/{cut}/0", folder := place / cut / "0")
+    shutil.copytree(f"{places['archive']}/{cut}/0", folder := place / cut / "0")
     gone = {f: f.read_bytes() for f in folder.iterdir() if int(f.name.split(".")[1]) > KEPT_FROM - 20}
     for file in gone:
         file.unlink()
@@ -226,8 +273,8 @@ def test_what_neither_place_has_ends_the_batch_before_a_row_is_read(kafka, twins
 
 
 def test_a_planner_goes_on_behind_objects_that_a_lifecycle_rule_has_deleted(kafka, twins, tmp_path):
-    _, cut, whole_archive = twins
-    shutil.copytree(whole_archive, tmp_path / "archive")
+    _, cut, places = twins
+    shutil.copytree(places["archive"], tmp_path / "archive")
     for look in ("peek", "lookup"):
         with planning(source(kafka, cut, archive=str(tmp_path / "archive"))) as (enumerator, (split, _)):
             oldest = min((tmp_path / "archive" / cut / "0").iterdir())
@@ -239,8 +286,8 @@ def test_a_planner_goes_on_behind_objects_that_a_lifecycle_rule_has_deleted(kafk
 @pytest.mark.parametrize("changed", [{"max_ms": FIRST_MS}, {"first": 5}, {"next": 3}, {"topic_id": ""}])
 def test_an_object_that_was_renamed_ends_the_query_before_a_record_is_skipped(kafka, twins, tmp_path, changed):
     """By its new name, the object has no record as late as the start of the query, so nobody would open it."""
-    _, cut, whole_archive = twins
-    shutil.copytree(whole_archive, tmp_path / "archive")
+    _, cut, places = twins
+    shutil.copytree(places["archive"], tmp_path / "archive")
     oldest = min((tmp_path / "archive" / cut / "0").iterdir())
     obj = parse_name(f"{cut}/0", oldest.name, oldest.stat().st_size)
     name = obj._replace(**changed).name.split(".")
@@ -251,8 +298,8 @@ def test_an_object_that_was_renamed_ends_the_query_before_a_record_is_skipped(ka
 
 
 def test_a_planner_lists_the_archive_again_after_an_hour(kafka, twins, tmp_path, monkeypatch):
-    _, cut, whole_archive = twins
-    shutil.copytree(whole_archive, tmp_path / "archive")
+    _, cut, places = twins
+    shutil.copytree(places["archive"], tmp_path / "archive")
     with planning(source(kafka, cut, archive=str(tmp_path / "archive"))) as (enumerator, (split, _)):
         oldest = min((tmp_path / "archive" / cut / "0").iterdir())
         oldest.unlink()
@@ -264,9 +311,10 @@ def test_a_planner_lists_the_archive_again_after_an_hour(kafka, twins, tmp_path,
         assert enumerator.extents([split])[split].begin == int(oldest.name.split(".")[1])
 
 
-def test_a_repeated_batch_reads_the_version_of_the_table_that_it_was_planned_with(kafka, tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", [Delta, Iceberg])
+def test_a_repeated_batch_reads_the_version_of_the_table_that_it_was_planned_with(kafka, tmp_path, monkeypatch, kind):
     topic = new_topic(kafka, FIRST_MS + np.arange(20), FIRST_MS + np.arange(20))
-    table = Delta(tmp_path / "table")
+    table = kind(tmp_path / "table")
     fill(table, committed_source(kafka, topic), [15, 15])
     delete_before(kafka, topic, 10)
     of = source(kafka, topic, archive=table.location, max_offsets_per_trigger=20)
@@ -285,10 +333,21 @@ def test_a_repeated_batch_reads_the_version_of_the_table_that_it_was_planned_wit
         assert rows(run, offset) == planned
         monkeypatch.setattr(history, "_PINNED_FOR_S", -1)
         later = run.latest_offset(offset, Budget(rows=20))
-        assert later["enumerator"]["archive"] == table.version > offset["enumerator"]["archive"]
+        assert later["enumerator"]["archive"] == table.version != offset["enumerator"]["archive"]
     table.forget()
     with coordinating(of) as run:
         assert rows(run, offset) == [row for row in planned if row[1] != 3]
+
+
+@pytest.mark.parametrize("kind", [Delta, Iceberg])
+def test_rows_that_a_table_has_lost_stay_so_but_for_those_behind_its_last(kafka, tmp_path, kind):
+    """Kafka still has them all; what the table says ends with its last row."""
+    topic = new_topic(kafka, FIRST_MS + np.arange(20))
+    table = kind(tmp_path / "table")
+    fill(table, committed_source(kafka, topic), [15])
+    table.delete("offset = 3 or offset = 11 or offset >= 13")
+    offsets = [row["offset"] for row in read(source(kafka, topic, archive=table.location), 0, 20)]
+    assert offsets == [at for at in range(20) if at not in {3, 11}]
 
 
 def test_records_of_an_object_that_is_gone_are_looked_for_in_kafka(kafka, tmp_path, monkeypatch):
@@ -333,7 +392,7 @@ def test_an_object_that_is_gone_or_damaged_ends_the_task(kafka, tmp_path):
 
 
 def test_an_archive_of_something_else_is_refused(kafka, twins, tmp_path, caplog):
-    *_, place = twins
+    place = twins[2]["archive"]
     other = new_topic(kafka, [FIRST_MS])
     with planning(source(kafka, other, archive=place)) as (enumerator, splits):  # Kafka has all
         enumerator.extents(splits)

@@ -73,6 +73,19 @@ def test_of_two_archivers_at_once_one_adds_nothing(kafka, table):
     assert len(table.rows()) == 20
 
 
+def test_a_commit_that_fails_says_why_in_one_sentence(kafka, table):
+    topic = new_topic(kafka, [NOON] * 20)
+    target, pieces = planned(kafka, topic, table)
+    files = [piece.copy() for piece in pieces]
+    if isinstance(table, Iceberg):
+        Path(target.place.location, files[0].path).unlink()  # pyiceberg opens what it adds
+        with pytest.raises(ConnectorError, match=rf"^cannot commit to {table.location}: .*{files[0].path}[^\n]*$"):
+            target.commit(files)
+    table.drop()
+    with pytest.raises(OptionError, match=f"^--out is '{table.location}', but there is no such table$"):
+        target.commit(files)
+
+
 def test_behind_a_piece_that_failed_the_next_run_goes_on(kafka, table):
     topic = new_topic(kafka, [NOON + at for at in range(20)])
     archived(kafka, topic, table, fails=[1])

@@ -73,6 +73,17 @@ def test_deletion_vectors_count(tmp_path, is_absolute):
     }
 
 
+def test_a_table_begins_and_ends_with_rows_that_are_not_deleted(tmp_path):
+    """Its statistics are still those of all rows."""
+    table = Delta(tmp_path / "table")
+    table.append([record(0, at) for at in range(20)])
+    with_deletion_vectors(table)
+    delete_by_vector(table, [0, 1, 7, 18, 19])
+    directory = table.archive().list_files([("t", 0)], None).directories["t", 0]
+    assert (directory.first, directory.end) == (2, 18)
+    assert directory.holes(2, 18) == []
+
+
 def deleted_by(tmp_path, table, file, rows, *, by_vector):
     """Write a file with positions of deleted rows, as other engines do; pyiceberg itself rewrites files."""
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.tables import SCHEMA, Delta, Iceberg, record, rows_of, truth
 from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError, OptionError
-from tidegate.readers.archive import table as table_module
+from tidegate.readers.archive import table_file
 from tidegate.readers.archive.columns import TableColumns
 from tidegate.readers.archive.delta import DeltaArchive, storage_options
 from tidegate.readers.archive.iceberg import IcebergArchive
@@ -89,7 +89,7 @@ def check_life(table, operations, seed, rows):
     lived(table, operations, seed)
     archive = table.archive()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_module, "MOST_ROWS", rows)
+        patch.setattr(table_file, "MOST_ROWS", rows)
         for partition in (*PARTITIONS, 2):
             expected = truth(table, partition)
             assert rows_of(archive, partition) == expected
@@ -146,6 +146,17 @@ def test_a_version_gives_the_same_rows_whatever_is_written_later(kind, tmp_path)
     parts, end = archive.newest_parts(("t", 0), 0, 25)  # what an executor does then
     rows = [row for part in parts for batch in archive.read(part, SCHEMA) for row in batch.to_pylist()]
     assert (rows, end) == (truth(table, 0)[:24], 25)
+
+
+def test_a_version_without_a_record_stays_so(kind, tmp_path):
+    table = kind(tmp_path / "table")
+    table.append([], SCHEMA)
+    empty = table.archive().list_files([("t", 0)], None)
+    assert not empty.directories["t", 0]
+    table.append([record(0, 0)])
+    again = table.archive().list_files([("t", 0)], empty.version)
+    assert (again.version, bool(again.directories["t", 0])) == (empty.version, False)
+    assert len(rows_of(table.archive(), 0)) == 1
 
 
 def test_a_version_whose_files_are_gone_is_replaced_by_the_newest_where_planning_needs_them(kind, tmp_path, caplog):
@@ -262,8 +273,8 @@ def test_files_without_statistics_are_opened_once(tmp_path, monkeypatch):
     for number in range(3):
         table.append([record(p, number * 5 + at) for p in (0, 1) for at in range(5)])
     opened = []
-    survey = table_module._OpenTable.survey
-    monkeypatch.setattr(table_module._OpenTable, "survey", lambda file: opened.append(1) or survey(file))
+    survey = table_file.OpenTable.survey
+    monkeypatch.setattr(table_file.OpenTable, "survey", lambda file: opened.append(1) or survey(file))
     archive = table.archive()
     assert rows_of(archive, 1) == truth(table, 1)
     assert rows_of(archive, 0) == truth(table, 0)
