@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from struct import error as StructError  # noqa: N812 - a class
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fastavro
 import numpy as np
@@ -19,6 +20,10 @@ from tidegate.readers.avro.container import AvroBlock
 from tidegate.readers.avro.resolution import AvroSchema, Resolution, parsed
 from tidegate.readers.avro.types import NO_SCHEMA
 
+if TYPE_CHECKING:
+    from tidegate.readers.avro.flat import FlatRecords
+
+ENOUGH = 256  # values that are worth the first call of a compiled loop, which loads its machine code
 BATCH_BYTES = 1 << 20  # the size of a batch as encoded records
 MOST_ROWS = 16_384
 _MISFITS = (
@@ -52,6 +57,13 @@ class AvroValues:
         except NO_SCHEMA:
             raise CorruptDataError("its schema is not a valid Avro schema") from None
         self.kind = resolved.kind
+        self._resolved = resolved
+
+    @cached_property
+    def _flat(self) -> FlatRecords | None:
+        from tidegate.readers.avro.flat import FlatRecords
+
+        return FlatRecords.of(*self._resolved)
 
     def read(self, stream: io.BytesIO) -> Any:
         """Return the next value of a stream, as ``array`` takes it.  Raises what fastavro raises."""
@@ -63,6 +75,8 @@ class AvroValues:
 
     def decode(self, values: Sequence[bytes]) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
         """Return values, each from its own bytes, and which of these bytes are one; what is not is null."""
+        if len(values) >= ENOUGH and self._flat is not None and (found := self._flat.decode(values)) is not None:
+            return found, np.ones(len(values), np.bool_)
         rows: list[Any] = [None] * len(values)
         good = np.zeros(len(values), np.bool_)
         stream, end = io.BytesIO(b"".join(values)), 0

@@ -6,10 +6,9 @@ buffers.  They never trust a length: every read is checked against the end of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Iterator
+from typing import TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -17,27 +16,12 @@ import pyarrow as pa
 from tidegate.alignment.splits import NEVER_MS, Head, Horizon
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.arrays import integers, repeated, repeated_text
+from tidegate.readers.compiled import compiled
 from tidegate.readers.event_time.units import LARGEST_MS
 from tidegate.readers.kafka.batches import TOO_LARGE_TIMESTAMP, RecordBatch
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.rows import HEADER_LIST, MICROSECONDS, arrow_schema
 from tidegate.readers.plain_text import java_text
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def compiled(function: Function) -> Function:
-    """Compile a function to machine code, which runs without Python's global lock.
-
-    The compiled function takes only numbers, arrays and tuples.  The first call compiles, which takes seconds.  Numba
-    keeps the result on disk: beside the module or, if that is read-only, in the user's cache folder.
-    """
-    try:
-        loop: Any = numba.njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # no folder for the cache can be written, so every process compiles
-        loop = numba.njit(nogil=True)(function)
-    return loop  # type: ignore[no-any-return]
-
 
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 Ends: TypeAlias = "npt.NDArray[np.int32]"

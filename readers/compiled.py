@@ -1,0 +1,23 @@
+"""Compiles loops over bytes to machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    """Compile a function to machine code, which runs without Python's global lock.
+
+    The compiled function takes only numbers, arrays and tuples.  The first call compiles, which takes seconds.  Numba
+    keeps the result on disk: beside the module or, if that is read-only, in the user's cache folder.
+    """
+    try:
+        loop: Any = numba.njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # no folder for the cache can be written, so every process compiles
+        loop = numba.njit(nogil=True)(function)
+    return loop  # type: ignore[no-any-return]
