@@ -58,7 +58,6 @@ LONG = (
     "demo/test_demo.py",
     "docs/test_readme.py",
     "docs/test_tutorial.py",
-    "docs/test_trailing.py",
     "migrate/test_named_sources.py",
     "kafka/test_alignment.py",
 )

@@ -1,23 +1,27 @@
-"""The recipes do what they say, in the Spark and the Kafka of all tests."""
+"""The recipes, and programs that run again and again, in the Spark and with the Kafka of all tests."""
 
 import base64
 import json
-from datetime import datetime, timezone
+import re
+import runpy
+import sys
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from pyarrow import dataset
+from pyspark.sql import SparkSession
 
 from tests.support.command import await_that
-from tests.support.pages import blocks
+from tests.support.pages import ROOT, blocks
 from tests.support.servers.registry_server import avro_value
-from tests.support.streams import HOUR, new_topic
+from tests.support.streams import HOUR, MINUTE, NOON, new_topic
+from tidegate.sources.options import parse_duration
 
 PROGRAMS = [block for block in blocks("docs/recipes.md") if block.language == "python"]
 SHARED, TABLE, _MERGE, _POSTGRES, HOURLY, DAY, JOIN, AVRO, DEAD, CHANGES = PROGRAMS  # two run by hand
 BEGIN = int(datetime(2026, 11, 21, tzinfo=timezone.utc).timestamp() * 1000)
 END = BEGIN + 24 * HOUR
-MINUTE = HOUR // 60
 
 
 @pytest.fixture(scope="module")
@@ -162,3 +166,54 @@ def test_a_mark_closes_the_windows_of_changes(spark, run, kafka, produce, tmp_pa
     finally:
         query.stop()
     assert [tuple(row) for row in closed] == [("u", 3)]
+
+
+DEPLOYED = ROOT / "examples/deploy/count_orders.py"
+STEP = MINUTE // 2
+
+
+@pytest.fixture
+def in_session(spark, monkeypatch, tmp_path):
+    """Programs run in the Spark of all tests."""
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    yield tmp_path
+    spark.conf.set("spark.sql.shuffle.partitions", partitions)
+
+
+def write(kafka, topic, partitions):
+    """Write an order for every half minute of each partition's time; return how many."""
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=20)
+    written = 0
+    for partition, (begin, end) in enumerate(partitions):
+        for at in range(begin, end, STEP):
+            value = json.dumps({"at": at // 1000, "country": "DE", "amount": 1}).encode()
+            producer.send(topic, value=value, partition=partition, timestamp_ms=at)
+            written += 1
+    producer.close()
+    return written
+
+
+def duration(pattern, text):
+    (found,) = set(re.findall(pattern, text))
+    return parse_duration(found)
+
+
+def test_a_program_that_runs_again_waits_for_its_max_drift_and_a_minute_for_disorder():
+    tutorial, _ = (block.text for block in blocks("docs/tutorial.md") if block.language == "python")
+    for program in (tutorial, SHARED.text + HOURLY.text, DEPLOYED.read_text()):
+        delay = duration(r'withWatermark\("\w+", "(.*?)"\)', program)
+        assert delay - duration(r'"maxDrift"[:,] "(.*?)"', program) == timedelta(minutes=1)
+
+
+def test_so_it_loses_no_row_of_a_partition_that_trails(kafka, spark, in_session, monkeypatch):
+    folder, topic = str(in_session), new_topic(kafka, [], [])
+    monkeypatch.setattr(sys, "argv", [DEPLOYED.name, kafka.bootstrap_servers, topic, folder])
+    trails = NOON + 61 * MINUTE
+    written = write(kafka, topic, [(NOON, NOON + 2 * HOUR), (NOON, trails)])
+    runpy.run_path(str(DEPLOYED))
+    written += write(kafka, topic, [(NOON + 2 * HOUR, NOON + 3 * HOUR), (trails, NOON + 3 * HOUR)])
+    runpy.run_path(str(DEPLOYED))
+    rows = dataset.dataset(f"{folder}/counts", format="parquet").to_table().to_pylist()
+    still_open = spark.read.format("statestore").load(f"{folder}/checkpoint").selectExpr("sum(value.count)").first()[0]
+    assert sum(row["count"] for row in rows) + still_open == written
