@@ -92,7 +92,7 @@ def share_of_examples(config):
     """Return how many times fewer examples this run tries than the tests ask for."""
     if config.getoption("--hypothesis-profile") == "explore":
         return 1
-    return 10 if config.option.quick else 3
+    return 10 if config.option.quick else 5
 
 
 def try_fewer(share, items):
