@@ -390,7 +390,7 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
         event_times = KafkaSnapshot.from_json(state).with_detected_unit(self.event_times)
         folder, formats = (
             self._bad_records_folder,
-            (self.value_format, self.value_schema, self.key_format, self.key_schema),
+            (self.value_format, self.value_schema, self.key_format, self.key_schema, self.where),
         )
         identity = f"{event_times.name} {event_times.policy.bad}" + (f" {formats}" if self.is_typed else "")
         return KafkaSplitReader(

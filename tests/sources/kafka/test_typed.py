@@ -106,3 +106,15 @@ JSON = {"value_format": "json", "value_schema": "id BIGINT"}
 def test_options_that_contradict_each_other_are_refused_without_a_broker(fields, sentence):
     with pytest.raises(OptionError, match=sentence):
         tidegate.KafkaSource(bootstrap_servers="broker:9092", subscribe=["orders"], **fields)
+
+
+def test_queries_with_other_conditions_do_not_replace_each_other_s_files_of_bad_records(tmp_path):
+    places = [
+        tidegate.KafkaSource(
+            bootstrap_servers="broker:9092", subscribe=["orders"], bad_records_path=str(tmp_path), where=where, **JSON
+        )
+        .reader(None)
+        ._place
+        for where in ("value.id > 1", "value.id > 2", "value.id > 1")
+    ]
+    assert places[0].identity == places[2].identity != places[1].identity
