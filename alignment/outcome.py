@@ -139,9 +139,10 @@ def find_outcome(
     reached = _reached(standing, splits, index) if in_group or limits.wants_watermark else {}
     # Rule 2: a split that waits for the clock holds back no others.
     states_before = {**standing.states, **dict.fromkeys(standing.held, SplitState.IDLE)}
-    generators = holding_generators(standing.generated, states_before)
+    generated = standing.observed.generated or {}
+    generators = holding_generators(generated, states_before)
     if limits.generated:
-        now_ms = generated_watermark(before.watermark_ms, standing.generated, generators)
+        now_ms = generated_watermark(before.watermark_ms, generated, generators)
     elif limits.by_completeness:
         now_ms = _complete_and_read(standing, splits, cut_ms)
     else:
@@ -313,12 +314,13 @@ def _complete_and_read(standing: Standing, splits: Mapping[SplitId, SplitPlan], 
 
     Late splits also hold it back: their first records are late, but later records may not be.
     """
-    if standing.complete_ms is None:
+    complete_ms = standing.observed.complete_ms
+    if complete_ms is None:
         return None
     unread = [said.next_ms for said in splits.values() if said.next_ms is not None]
     if unread and cut_ms is not None:
         unread.append(cut_ms)  # rule 5
-    return min(standing.complete_ms, min(unread, default=standing.complete_ms + 1) - 1)
+    return min(complete_ms, min(unread, default=complete_ms + 1) - 1)
 
 
 def _next_low(

@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from tidegate.alignment.cuts import Cut, Span
-from tidegate.alignment.generators import SplitWatermark
 from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Limits, Observed, Progress, SplitState
 from tidegate.alignment.splits import Extent, Extents, Head, Positions, SplitId, SplitRange
@@ -21,6 +20,7 @@ from tidegate.errors import DataLossError, LateDataError
 class Standing:
     """The state of a source before a batch.
 
+    extents: those that were observed, as far as they may be read.
     starts: the position from which each split is read.
     ends: the position up to which each split may be read; exclusive.
     spans: the unread part of every split that holds a record to align by.
@@ -33,11 +33,9 @@ class Standing:
     held: the splits that wait for the clock, since their heads are in the future; they hold back no others (rule 2).
     low_ms: the lowest event time that holds the bound; None: nothing does, or the batch is not aligned.
     held_by: the split whose head has that time.
-    generated: the watermarks of the splits by their generators, from the rows that were read.
-    complete_ms: no record at or before it is still to be discovered.
     """
 
-    before: Progress
+    observed: Observed
     extents: Extents
     starts: Positions
     ends: Positions
@@ -51,8 +49,11 @@ class Standing:
     held: frozenset[SplitId] = frozenset()
     low_ms: int | None = None
     held_by: SplitId | None = None
-    generated: Mapping[SplitId, SplitWatermark] = field(default_factory=dict)
-    complete_ms: int | None = None
+
+    @property
+    def before(self) -> Progress:
+        """The progress after the last plan, with the starts of new splits among its positions."""
+        return self.observed.progress
 
     @property
     def heads_ms(self) -> dict[SplitId, int]:
@@ -120,10 +121,9 @@ def find_standing(observed: Observed, index: TimeIndex, limits: Limits) -> Stand
     # Rule 4: the next record of a split counts, whichever run reads it.
     at_targets = {s: ends[s] for s, extent in extents.items() if extent.more and states[s] is SplitState.CAUGHT_UP}
     beyond = _before_stops(index.heads(at_targets), limits) if at_targets else {}
-    standing = Standing(progress, extents, starts, ends, spans, hollow, states, beyond)
+    standing = Standing(observed, extents, starts, ends, spans, hollow, states, beyond)
     held = frozenset(s for s, head_ms in standing.heads_ms.items() if limits.holds(head_ms))
-    standing = replace(standing, held=held, complete_ms=observed.complete_ms, generated=observed.generated or {})
-    standing = _with_late(standing, limits, observed.starts)
+    standing = _with_late(replace(standing, held=held), limits)
     return _with_low(standing, index, limits) if limits.aligned else standing
 
 
@@ -187,16 +187,16 @@ def _at_end(extent: Extent, *, is_stop: bool, is_quiet: bool) -> SplitState:
     return SplitState.CAUGHT_UP if extent.available else SplitState.UNREAD
 
 
-def _with_late(standing: Standing, limits: Limits, added: Collection[SplitId]) -> Standing:
+def _with_late(standing: Standing, limits: Limits) -> Standing:
     """Return the standing with the splits that are late (rule 1)."""
     before, watermark_ms = standing.before, standing.before.watermark_ms
     if watermark_ms is None:
         return standing
     heads_ms = standing.heads_ms
     overdue = frozenset(s for s, head_ms in heads_ms.items() if head_ms <= watermark_ms)
-    known = before.late | before.idle | before.removed
+    known = before.late | before.idle | before.removed | frozenset(standing.observed.starts)
     # A split at its begin was never read: it counts as a split that comes now.
-    late = frozenset(s for s in overdue if s in known or s in added or standing.starts[s] <= standing.extents[s].begin)
+    late = frozenset(s for s in overdue if s in known or standing.starts[s] <= standing.extents[s].begin)
     if late and limits.late_splits == "fail":
         split = min(late)
         raise LateDataError(

@@ -47,7 +47,7 @@ class Source:
 def test_without_a_low_the_group_learns_the_watermark_if_a_record_in_time_may_follow_late_ones(
     overdue, held, low_ms, told_ms
 ):
-    standing = Standing(Progress({}, watermark_ms=60), {}, {}, {}, {}, {}, {}, low_ms=low_ms)
+    standing = Standing(Observed(Progress({}, watermark_ms=60), {}), {}, {}, {}, {}, {}, {}, low_ms=low_ms)
     standing = replace(standing, overdue=frozenset({overdue} - {""}), held=frozenset({held} - {""}))
     assert standing.group_low_ms == told_ms
 
