@@ -13,7 +13,8 @@ servers, topic = sys.argv[1:]
 try:
     producer = KafkaProducer(bootstrap_servers=servers, linger_ms=50, bootstrap_timeout_ms=5_000, max_block_ms=5_000)
 except KafkaError:
-    sys.exit(f"no Kafka answers at {servers}; start one with: tidegate kafka --port 9092 --topic {topic}:4")
+    port = servers.rpartition(":")[2]
+    sys.exit(f"no Kafka answers at {servers}; start one with: tidegate kafka --port {port} --topic {topic}:4")
 try:
     *early, late = sorted(producer.partitions_for(topic))
 except KafkaError:
