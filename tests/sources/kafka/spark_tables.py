@@ -64,7 +64,7 @@ def filled_topic(kafka):
     topic = new_topic(kafka, *(even_times(NOON, NOON + HOUR, count) for count in (COUNTS[0] - 200, *COUNTS[1:])))
     producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
     for number in range(200):
-        headers = [("a", b"1"), ("b", None)] if number % 3 else []
+        headers = [("a", b"1"), ("b", b"")] if number % 3 else []
         producer.send(topic, b"v%d" % number if number % 5 else None, b"k", headers, 0, NOON + HOUR + number)
     producer.close()
     return topic
