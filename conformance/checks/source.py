@@ -206,7 +206,7 @@ def _different_rows(made: Made, in_spark: MutableMapping[str, str]) -> str | Non
 def rows_fit_the_schema(lab: SourceLab) -> None:
     """Rows fit the schema.
 
-    Spark believes the schema: a null in a column that cannot be null becomes another value without a word, and of
+    Spark believes the schema: a null in a column that cannot be null ends the task or is not found by IS NULL, and of
     Arrow batches only the first is compared with the schema. Each row has a value for each column, none of them null
     where it must not be, and all batches have one schema.
 

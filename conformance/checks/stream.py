@@ -318,7 +318,7 @@ def _dying(source: type[DataSource], marker: str) -> type[DataSource]:
 
     def made(name: str) -> Callable[[DataSource, StructType], Any]:
         def make(self: DataSource, schema: StructType) -> Any:
-            reader = getattr(source, name)(self, schema)
+            reader = getattr(source, name)(self, schema=schema)
             own = type(reader)
 
             def read(self: Any, asked: Any) -> Any:

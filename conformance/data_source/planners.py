@@ -38,7 +38,7 @@ class BatchPlanner:
     """A batch reader, as Spark's planner has it."""
 
     def __init__(self, source: DataSource, schema: StructType) -> None:
-        self.schema, self.reader = schema, source.reader(schema)
+        self.schema, self.reader = schema, source.reader(schema=schema)
 
     def all_tasks(self) -> list[Task]:
         """Return the tasks that read all rows."""
@@ -64,7 +64,7 @@ class StreamPlanner:
 
     def _made(self) -> Any:
         make = self._source.simpleStreamReader if self.is_simple else self._source.streamReader
-        return make(self.schema)
+        return make(schema=self.schema)
 
     def again(self) -> StreamPlanner:
         """Return another planner of the same source."""
