@@ -35,21 +35,6 @@ ENDLESS = PurgingTrigger.of(ContinuousEventTimeTrigger.of(timedelta(seconds=1)))
 SESSIONS_OF_THE_CLOCK = ProcessingTimeSessionWindows.with_gap(timedelta(seconds=1))
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    return MemorySource(path=str(tmp_path_factory.mktemp("source") / "splits.json"))
-
-
-@pytest.fixture(scope="module")
-def rows(spark, source):
-    return source.read_stream(spark)
-
-
-@pytest.fixture(scope="module")
-def windows(rows):
-    return tidegate.windowed(rows, "split", "timestamp").window(FIVE)
-
-
 class First(AggregateFunction):
     def create_accumulator(self):
         return None

@@ -6,7 +6,6 @@ import pytest
 from pyspark.sql import functions as f
 
 import tidegate
-from tests.sources.memory import MemorySource
 from tidegate.errors import OptionError
 from tidegate.windows import (
     ContinuousEventTimeTrigger,
@@ -21,21 +20,6 @@ from tidegate.windows.spark import relations
 FIVE = TumblingEventTimeWindows.of(timedelta(seconds=5))
 SESSIONS = EventTimeSessionWindows.with_gap(timedelta(seconds=1))
 COUNTED = PurgingTrigger.of(CountTrigger.of(2))
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    return MemorySource(path=str(tmp_path_factory.mktemp("source") / "splits.json"))
-
-
-@pytest.fixture(scope="module")
-def rows(spark, source):
-    return source.read_stream(spark)
-
-
-@pytest.fixture(scope="module")
-def windows(rows):
-    return tidegate.windowed(rows, "split", "timestamp").window(FIVE)
 
 
 def test_a_source_gives_spark_only_the_columns_that_windows_need(rows, windows):
