@@ -52,27 +52,22 @@ def await_nothing_left(spark, kafka, before):
     await_that(lambda: not any(left()), state=left)
 
 
-def test_after_stop_no_planner_process_no_connection_and_no_thread_is_left(spark, kafka, tmp_path):
+def test_of_a_query_that_was_stopped_and_of_one_that_failed_no_process_no_connection_and_no_thread_is_left(
+    spark, kafka, tmp_path
+):
     topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 100))
     before = held(spark, kafka)
     frame = kafka_source(kafka, topic, starting_offsets="earliest").read_stream(spark)
     read = []
-    with running(start(frame, tmp_path, lambda batch, _: read.append(batch.count()))) as query:
+    with running(start(frame, tmp_path / "stopped", lambda batch, _: read.append(batch.count()))) as query:
         query.processAllAvailable()
         assert sum(read) == 100
         assert planners(spark) - before[0]
         assert connections(kafka) - before[1]
-    await_nothing_left(spark, kafka, before)
-
-
-def test_a_failed_query_leaves_nothing_either(spark, kafka, tmp_path):
-    topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 100))
-    before = held(spark, kafka)
 
     def fail(batch, number):
         raise RuntimeError(f"batch {number} is refused")
 
-    query = start(kafka_source(kafka, topic, starting_offsets="earliest").read_stream(spark), tmp_path, fail)
     with pytest.raises(Exception, match="is refused"):
-        finish(query)
+        finish(start(frame, tmp_path / "failed", fail))
     await_nothing_left(spark, kafka, before)
