@@ -112,7 +112,7 @@ def grouped(kafka, topic, group, **fields):
 
 
 def test_a_join_of_two_topics_that_are_hours_apart_loses_no_match_and_keeps_little_state(spark, kafka, tmp_path):
-    left_times, right_times = even_times(NOON - 3 * HOUR, NOON + 3 * HOUR, 7200), even_times(NOON, NOON + 3 * HOUR, 60)
+    left_times, right_times = even_times(NOON - 2 * HOUR, NOON + 2 * HOUR, 4800), even_times(NOON, NOON + 2 * HOUR, 40)
     left, right = new_topic(kafka, left_times), new_topic(kafka, right_times)
     frames = [
         tidegate.with_source_watermark(
@@ -165,7 +165,7 @@ def test_two_bounded_queries_wait_for_each_other_and_both_read_everything(spark,
             assert report["bound"] <= report["low"] + HOUR
 
 
-RUNS, TRAILS_BY = 3, 3 * HOUR
+RUNS, TRAILS_BY = 2, 3 * HOUR
 HOURLY = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=1))
 # Out-of-orderness + max drift, and a little: at the delay itself, Spark's filter takes a row.
 DELAY_OF_RUNS = "61 minutes"
