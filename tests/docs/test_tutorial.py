@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.support.command import PATIENCE_S, await_while_running, kill, running, started
+from tests.support.command import PATIENCE_S, await_that, started
 from tests.support.pages import ROOT, Block, blocks, cells
 from tidegate.cli import app
 from tidegate.servers.server import free_ports
@@ -17,10 +17,13 @@ from tidegate.servers.server import free_ports
 PAGE = "docs/tutorial.md"
 ORDERS = 3 * 4_320 + 720  # as the page says
 PROGRAM = "count_orders.py"
+IN_BACKGROUND = {"query.awaitTermination()": "", 'tidegate.report(query, "orders.html")': ""}
 
 
 class Reader:
-    """Types the commands of the page, and runs its programs in the Spark of all tests, except for the run to kill.
+    """Types the commands of the page, and runs its programs in the Spark of all tests.
+
+    The query that the page kills is only stopped: ``tests/sources/test_kills.py`` kills.
 
     own: the folder that this Spark reads and writes, for Java is in another one than this process.
     ending: ends what was started.
@@ -45,17 +48,20 @@ class Reader:
         elif program == "tidegate":
             app([*arguments, "--once"], standalone_mode=False)
         elif program == "kill":
-            kill(self._killed)
+            self._killed.stop()
         elif arguments != (PROGRAM,):
             subprocess.run([sys.executable, *arguments], check=True, timeout=PATIENCE_S)
         elif self._killed is None:
-            self._killed = self._ending.enter_context(running([sys.executable, PROGRAM]))
-            await_while_running(Path("checkpoint/commits/1").exists, self._killed)  # two batches are written
+            self._killed = self._run(Path(PROGRAM).read_text(), IN_BACKGROUND)["query"]
+            self._ending.callback(self._killed.stop)
+            await_that(Path("checkpoint/commits/1").exists)  # two batches are written
         else:
             self._run(Path(PROGRAM).read_text())
 
-    def _run(self, text):
-        Block(PAGE, 1, "python", text).with_own(self._own).run({})
+    def _run(self, text, own=None):
+        names = {}
+        Block(PAGE, 1, "python", text).with_own({**self._own, **(own or {})}).run(names)
+        return names
 
 
 def test_the_tutorial_runs_from_top_to_bottom(spark, tmp_path, monkeypatch, capfd):
