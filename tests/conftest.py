@@ -39,7 +39,8 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-Dspark.ui.enabled=false {INTERPRET
 
 # Python workers find the example's connector as they would find an installed one.
 EXAMPLE = Path(__file__).parents[1] / "examples" / "custom_connector"
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(EXAMPLE), os.environ.get("PYTHONPATH")]))
+PLANNERS = Path(__file__).parent / "support" / "planners"
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(EXAMPLE), str(PLANNERS), os.environ.get("PYTHONPATH")]))
 
 # A shell starts what runs in its background with SIGINT ignored, and children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
