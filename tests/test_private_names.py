@@ -16,7 +16,7 @@ PUBLIC = {
     "kafka": {"kafka", "kafka.admin", "kafka.errors", "kafka.structs"},
     "pyspark": {
         *("pyspark", "pyspark.errors", "pyspark.sql", "pyspark.sql.datasource", "pyspark.sql.functions"),
-        *("pyspark.sql.streaming", "pyspark.sql.types"),
+        *("pyspark.sql.avro.functions", "pyspark.sql.streaming", "pyspark.sql.types"),
         *(f"pyspark.sql.streaming.{name}" for name in ("datasource", "listener", "query", "readwriter")),
         "pyspark.sql.streaming.stateful_processor",
     },
