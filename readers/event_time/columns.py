@@ -16,6 +16,7 @@ import pyarrow.types as kinds
 
 from tidegate.errors import OptionError
 from tidegate.readers.arrow import compute as pc
+from tidegate.readers.arrow.arrays import are_null, int64_values, integers
 from tidegate.readers.arrow.conform import conform, plain, plain_type, position_of
 from tidegate.readers.event_time.policy import ALSO_BEFORE_1970, NO_TIME, EventTimePolicy, Times, int64_times
 from tidegate.readers.event_time.units import TimeUnit, limit_of, number_times, text_times
@@ -94,17 +95,16 @@ def times_ms(values: pa.Array, unit: TimeUnit | None) -> pa.Int64Array:
 
 def _own_times(values: pa.Array) -> pa.Int64Array:
     kind = values.type
-    missing = np.asarray(values.is_null())
+    missing = are_null(values)
     if kinds.is_date32(kind):
-        days = values.view(pa.int32()).fill_null(0).to_numpy()
-        return pa.array(days.astype(np.int64) * DAY_MS, mask=missing)
-    numbers = values.view(pa.int64()).fill_null(0).to_numpy()
+        return integers(int64_values(values.view(pa.int32()).cast(pa.int64())) * DAY_MS, pa.int64(), missing)
+    numbers = np.where(missing, 0, int64_values(values))
     per = _NS_PER["ms" if kinds.is_date64(kind) else kind.unit]
     if per <= _NS_PER_MS:
-        return pa.array(numbers // (_NS_PER_MS // per), mask=missing)
+        return integers(numbers // (_NS_PER_MS // per), pa.int64(), missing)
     limit = limit_of("s") * 1000  # times below this limit fit into an int64 in milliseconds
     beyond = (numbers >= limit) | (numbers <= -limit)
-    return pa.array(np.where(beyond, 0, numbers) * (per // _NS_PER_MS), mask=missing | beyond)
+    return integers(np.where(beyond, 0, numbers) * (per // _NS_PER_MS), pa.int64(), missing | beyond)
 
 
 def path_of(column: str, fields: Sequence[pa.Field]) -> list[int] | None:
