@@ -69,11 +69,12 @@ def test_typed_sources_are_printed_without_a_server(run):
 
 
 def test_programs_that_write_say_which_kafka_or_topic_is_missing(kafka):
-    nowhere, here = f"localhost:{free_ports(1)[0]}", kafka.bootstrap_servers
+    (port,) = free_ports(1)
+    nowhere, here = f"localhost:{port}", kafka.bootstrap_servers
     added = "add it with: tidegate kafka --add-topic ordres:4"
     wanted = {
         ("produce_orders.py", nowhere, "orders"): f"no Kafka answers at {nowhere}; start one with: tidegate kafka "
-        "--port 9092 --topic orders:4",
+        f"--port {port} --topic orders:4",
         ("produce_orders.py", here, "ordres"): f"the Kafka at {here} has no topic 'ordres'; {added}",
         ("live.py", here, "ordres"): f"no Kafka with a topic 'ordres' answers at {here}; {added}",
     }

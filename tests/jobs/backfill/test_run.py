@@ -80,7 +80,7 @@ def test_killed_and_stopped_midway_it_goes_on(kafka, spark, tidegate, tmp_path, 
         kill_java_of(process)
         code, _, errors = finish(process)
         assert code == 1
-        assert f"\ntidegate: Spark's Java process has died; {out}/_tidegate/spark.log may say why\n" in errors
+        assert f"\ntidegate: Spark's Java process has died; {out}/_tidegate/spark.log may say why" in errors
     monkeypatch.setattr(backfill_run, "spark_session", lambda *_: nullcontext(spark))
     with monkeypatch.context() as patch:
         patch.setattr(RunLine, "after", lambda *_: signal.raise_signal(signal.SIGTERM))
