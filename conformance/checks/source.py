@@ -124,7 +124,7 @@ def _filtered(lab: SourceLab, rows: Callable[[], DataFrame], filters: dict[str, 
 def an_empty_source_gives_no_rows(lab: SourceLab) -> None:
     """An empty source gives no rows.
 
-    A table without rows is no error, and has the schema that it has with rows. Where the schema is taken from the
+    A table without rows has the schema that it has with rows. Where the schema is taken from the
     data, an empty source may refuse to have one, and the rule is skipped.
 
     Look at: read() without partitions, which Spark calls once with InputPartition(None); the first page or file, which

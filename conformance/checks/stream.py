@@ -91,7 +91,7 @@ def offsets_are_json_and_never_go_back(lab: SourceLab) -> None:
     steps = [text for at, text in enumerate(texts) if at == 0 or text != texts[at - 1]]
     lab.expect(len({*steps}) == len(steps), f"an offset comes again after another: {', '.join(texts)}")
     offsets = [json.loads(text) for text in steps]
-    lab.expect(all(isinstance(offset, dict) for offset in offsets), f"an offset is no dictionary: {', '.join(texts)}")
+    lab.expect(all(isinstance(offset, dict) for offset in offsets), f"an offset isn't a dictionary: {', '.join(texts)}")
     same = [text for at, text in enumerate(steps) if offsets.index(offsets[at]) != at]
     lab.expect(not same, f"equal offsets have several texts, and count as new ones: {', '.join(texts)}")
     if lab.can(Side.CLASS):
@@ -249,7 +249,7 @@ def _expect_quiet(planner: StreamPlanner, patience_s: float) -> None:
     while grown := Resources.now().beyond(before):
         if time.monotonic() > until:
             raise ConformanceError(f"after {_CYCLES} more readers there are {grown}")
-        time.sleep(_POLL_S)
+        time.sleep(_POLL_S)  # the system does not report its changes
 
 
 @source_rule("STREAM-10", needs=(Side.STREAM, Side.CLASS))
