@@ -37,12 +37,14 @@ def options_with_archive():
         made = archive.with_suffix(f".{os.getpid()}")  # another run of the tests may be making it, too
         learnt = subprocess.run(
             [sys.executable, "-c", LEARN],
-            env={**os.environ, "SPARK_SUBMIT_OPTS": f"-XX:ArchiveClassesAtExit={made} {OPTIONS}"},
-            capture_output=True,
+            env={**os.environ, "SPARK_SUBMIT_OPTS": f"-XX:ArchiveClassesAtExit={made}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             check=False,
         )
-        assert learnt.returncode == 0, learnt.stderr[-3000:]
+        # Java ends well also where it could not write the archive, as on a full disk.
+        assert learnt.returncode == 0 and made.exists(), learnt.stdout[-3000:]
         made.rename(archive)
     return f"{os.environ['JDK_JAVA_OPTIONS']} -XX:SharedArchiveFile={archive} {OPTIONS}"
 
