@@ -126,7 +126,8 @@ class ProtobufValues:
         with suppress(*self._no_values):  # or one of them has to be found
             if self._fields:
                 return self._by_column(values), np.ones(len(values), np.bool_)
-        rows = [*self._rows(values)]
+        message = self._message()
+        rows = [self._row_of(message, value) for value in values]
         good = np.array([row is not None for row in rows], np.bool_)
         return by_halves(lambda given: pa.array(given, self.kind), rows, good, self.kind)
 
@@ -143,15 +144,12 @@ class ProtobufValues:
         arrays = [pa.array(column, named.type) for column, named in zip(columns, self.kind, strict=True)]
         return pa.StructArray.from_arrays(arrays, fields=[*self.kind])
 
-    def _rows(self, values: Sequence[bytes]) -> Iterator[dict[str, Any] | None]:
-        """Yield the fields of values, or None."""
-        message = self._message()
-        for value in values:
-            try:
-                message.ParseFromString(value)
-                yield self._row(message, self._fields)
-            except self._no_values:
-                yield None
+    def _row_of(self, message: Any, value: bytes) -> dict[str, Any] | None:
+        try:
+            message.ParseFromString(value)
+            return self._row(message, self._fields)
+        except self._no_values:
+            return None
 
     def _is_plain(self, field: Any) -> bool:
         """Return whether the library's value of a field is that of its column."""

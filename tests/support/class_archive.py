@@ -44,7 +44,7 @@ def options_with_archive():
             check=False,
         )
         # Java ends well also where it could not write the archive, as on a full disk.
-        assert learnt.returncode == 0 and made.exists(), learnt.stdout[-3000:]
+        assert (learnt.returncode, made.exists()) == (0, True), learnt.stdout[-3000:]
         made.rename(archive)
     return f"{os.environ['JDK_JAVA_OPTIONS']} -XX:SharedArchiveFile={archive} {OPTIONS}"
 
