@@ -188,6 +188,8 @@ class TypedRecords:
         Raises OptionError if there is no such column, or if values of its type are not times by the unit.
         """
         path, kind = self._found(dotted)
+        if len(path) == 1 and kinds.is_binary(kind):  # like what is not decoded yet
+            raise OptionError(f"eventTime is {dotted!r}, which is of the type {kind}, and holds no event time")
         has_unit = kinds.is_timestamp(kind) or kinds.is_date(kind)
         check_time_type(dotted, kind, unit or (None if has_unit else "ms"))  # that of numbers is detected
         only = self._decoders[path[0]].only(path[1:])

@@ -392,7 +392,9 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
             self._bad_records_folder,
             (self.value_format, self.value_schema, self.key_format, self.key_schema, self.where),
         )
-        identity = f"{event_times.name} {event_times.policy.bad}" + (f" {formats}" if self.is_typed else "")
+        rescues = self.rescued_data_column is not None
+        identity = f"{event_times.name} {self.event_time_unit} {event_times.policy.bad}"
+        identity += f" {formats} {rescues}" if self.is_typed else ""
         return KafkaSplitReader(
             self._config,
             include_headers=self._has_headers,

@@ -14,6 +14,7 @@ from tidegate.readers.arrow.conform import position_of, spark_schema
 from tidegate.readers.arrow.ddl import EXAMPLE, columns_of_ddl
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.json_values import record_converter
+from tidegate.readers.kafka.rows import arrow_schema
 from tidegate.readers.kafka.typed import TypedRecords
 from tidegate.readers.registry.client import KEY_SCHEMA_ID, VALUE_SCHEMA_ID
 from tidegate.readers.registry.columns import Form, Mode, column_of_subject
@@ -167,7 +168,9 @@ class TypedTopicOptions(BaseModel):
         """
         if not self.is_typed and self.columns is None and self.where is None:
             return None
-        if position_of(self.rescued_data_column or "", columns.names) is not None:
+        # Tasks have all columns at times, also those that rows lack.
+        of_kafka = arrow_schema(include_headers=True, include_event_time=True).names
+        if position_of(self.rescued_data_column or "", of_kafka) is not None:
             raise OptionError(f"rescuedDataColumn is {self.rescued_data_column!r}, which is another column's name")
         typed = TypedRecords(
             value=self._decoder("value", registry, topics),

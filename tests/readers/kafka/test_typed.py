@@ -17,7 +17,9 @@ from tidegate.readers.event_time.policy import EventTimePolicy
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka import typed
 from tidegate.readers.kafka.typed import TypedRecords
-from tidegate.readers.values.decoders import JsonValues, StringValues
+from tidegate.readers.registry.client import RegisteredSchema, RegistryConfig
+from tidegate.readers.registry.columns import RegistryColumn
+from tidegate.readers.values.decoders import JsonValues, RegistryValues, StringValues
 from tidegate.readers.values.where import condition_of
 
 OBJECT = columns_of_ddl("id BIGINT, text STRING, real DOUBLE, in STRUCT<flag: BOOLEAN>")
@@ -118,6 +120,13 @@ def test_wide_values_come_in_parts(monkeypatch):
 def test_an_event_time_that_no_column_has_is_refused(column, unit, sentence):
     with pytest.raises(OptionError, match=sentence):
         TypedRecords(JsonValues(SCHEMA)).column(column, unit)
+
+
+def test_bytes_of_a_schema_are_no_event_time_because_they_look_like_bytes_that_are_not_decoded():
+    schema = RegisteredSchema("AVRO", '"bytes"')
+    column = RegistryColumn(RegistryConfig("http://registry"), "avro", "orders-value", schema, None, pa.binary())
+    with pytest.raises(OptionError, match="eventTime is 'value', which is of the type binary, and holds no event time"):
+        TypedRecords(RegistryValues(column)).column("value", "iso8601")
 
 
 @pytest.mark.parametrize("column", ["value.at", "value.N.ms"])

@@ -92,6 +92,7 @@ JSON = {"value_format": "json", "value_schema": "id BIGINT"}
         ({"columns": "value.id", **JSON}, "no such column; valueSchema names the fields of a value$"),
         ({"columns": "offset", "watermark_from": "header:done"}, "so columns has to name headers$"),
         ({"rescued_data_column": "Offset", **JSON}, "rescuedDataColumn is 'Offset', which is another column's name$"),
+        ({"rescued_data_column": "headers", **JSON}, "'headers', which is another column's name$"),
         (
             {"rescued_data_column": "rest"},
             "which needs valueFormat 'json', but it is None$",
@@ -108,13 +109,14 @@ def test_options_that_contradict_each_other_are_refused_without_a_broker(fields,
         tidegate.KafkaSource(bootstrap_servers="broker:9092", subscribe=["orders"], **fields)
 
 
-def test_queries_with_other_conditions_do_not_replace_each_other_s_files_of_bad_records(tmp_path):
-    places = [
-        tidegate.KafkaSource(
-            bootstrap_servers="broker:9092", subscribe=["orders"], bad_records_path=str(tmp_path), where=where, **JSON
-        )
-        .reader(None)
-        ._place
-        for where in ("value.id > 1", "value.id > 2", "value.id > 1")
-    ]
-    assert places[0].identity == places[2].identity != places[1].identity
+@pytest.mark.parametrize(
+    "other",
+    [{"where": "value.id > 2"}, {"rescued_data_column": "rest"}, {"event_time": "value.id", "event_time_unit": "s"}],
+)
+def test_queries_with_other_bad_records_do_not_replace_each_other_s_files(tmp_path, other):
+    fields = {"bad_records_path": str(tmp_path), "where": "value.id > 1", "event_time": "value.id", **JSON}
+    one, again, another = (
+        tidegate.KafkaSource(bootstrap_servers="broker:9092", subscribe=["orders"], **given).reader(None)._place
+        for given in (fields, fields, fields | other)
+    )
+    assert one.identity == again.identity != another.identity
