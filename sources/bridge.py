@@ -119,6 +119,7 @@ def data_source_class(name: str, build: Build, driver: Driver) -> type[DataSourc
             # A wrong option fails here, at load(); inside streamReader() Spark would lose the message.
             with in_one_sentence():
                 self.source = build(own)
+                self.source.settle()
                 if self.add_on is not None:
                     check_has_watermarks(self.source, self.add_on)
 

@@ -316,6 +316,12 @@ class SourceContract(BaseModel, ABC):
         """Return the source with the defaults of a batch query."""
         return self
 
+    def settle(self) -> None:
+        """Ask others for what stays the same as long as the source is loaded; the default asks nobody.
+
+        Called when Spark loads the source, with a schema or without one, before it goes to other processes.
+        """
+
     def as_stream(self) -> Self:
         """Return the source for a stream.  Raises OptionError for a missing option that only streams need."""
         return self

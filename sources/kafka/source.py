@@ -243,11 +243,15 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
     def typed(self) -> TypedRecords | None:
         """What decodes records, and selects rows and columns; None: rows stay as Kafka has them.
 
-        Pickled with the source, so that all processes of a query have the schema that the registry had when the source
-        was loaded.
+        Pickled with the source once it is settled, so that all processes of a query have the schema that the registry
+        had when the source was loaded.
         """
         column = self.event_time if isinstance(self.event_time, str) and names_a_column(self.event_time) else None
         return self.typed_records(self.registry, self._topics, self._own_columns, column)
+
+    def settle(self) -> None:
+        """Ask the registry for the schemas of typed values.  Raises the errors of the registry."""
+        _ = self.typed
 
     @property
     def _has_headers(self) -> bool:

@@ -3,11 +3,14 @@
 import json
 
 import pytest
+from pyspark import cloudpickle
 
 import tidegate
 from tests.sources.kafka.test_event_time import HOURLY, produce, set_aside
+from tests.support.servers.registry_server import avro, registry_of
 from tests.support.streams import HOUR, NOON, available_now, kafka_source, milliseconds, new_topic
 from tidegate.errors import OptionError
+from tidegate.sources.bridge import Driver, data_source_class, schema_of
 
 COLUMNS = "id BIGINT, amount DOUBLE, at TIMESTAMP, shop STRUCT<name: STRING, tags: ARRAY<STRING>>"
 ORDERS = [
@@ -120,3 +123,16 @@ def test_queries_with_other_bad_records_do_not_replace_each_other_s_files(tmp_pa
         for given in (fields, fields, fields | other)
     )
     assert one.identity == again.identity != another.identity
+
+
+def test_values_have_the_schema_of_the_load_also_where_spark_was_told_the_columns():
+    """As for windows, which load the source once more."""
+    schemas = {1: avro(("id", "int"))}
+    with registry_of(schemas) as config:
+        options = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders", "valueFormat": "avro"}
+        options["schema.registry.url"] = config.url
+        loaded = data_source_class("typed_by_test", tidegate.KafkaSource.from_options, Driver(2, "app"))(options)
+        columns = schema_of(tidegate.KafkaSource.from_options(options))
+        schemas[2] = avro(("id", "int"), ("more", "int"))
+        reader = cloudpickle.loads(cloudpickle.dumps(loaded)).streamReader(columns)
+        assert schema_of(reader._source) == columns
