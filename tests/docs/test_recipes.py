@@ -3,19 +3,16 @@
 import base64
 import json
 import re
-import runpy
-import sys
 from datetime import datetime, timedelta, timezone
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from pyarrow import dataset
-from pyspark.sql import SparkSession
 
 from tests.support.command import await_that
 from tests.support.pages import ROOT, blocks
 from tests.support.servers.registry_server import avro_value
-from tests.support.streams import HOUR, MINUTE, NOON, new_topic
+from tests.support.streams import HOUR, MINUTE, NOON, append, new_topic, parsed
 from tidegate.sources.options import parse_duration
 
 PROGRAMS = [block for block in blocks("docs/recipes.md") if block.language == "python"]
@@ -47,11 +44,9 @@ def orders_around(*times):
 
 @pytest.fixture(scope="module")
 def topics(kafka, produce):
-    """Orders around both ends of the day, and payments ten minutes later, in topics of our own."""
-    names = {"orders": new_topic(kafka, [], []), "payments": new_topic(kafka, [], [])}
-    orders = orders_around(BEGIN, END)
-    produce(names["orders"], orders)
-    produce(names["payments"], [(key, b"payment", at + 10 * MINUTE) for key, _, at in orders])
+    """Orders around both ends of the day, in a topic of our own."""
+    names = {"orders": new_topic(kafka, [], [])}
+    produce(names["orders"], orders_around(BEGIN, END))
     return names
 
 
@@ -59,7 +54,7 @@ def topics(kafka, produce):
 def run(spark, kafka, topics, tmp_path):
     """Run a recipe after what all recipes share; return its names."""
 
-    def run(recipe, **own):
+    def run(recipe, topics=topics, **own):
         names = {"spark": spark, "topics": topics}
         texts = {
             "localhost:9092": kafka.bootstrap_servers,
@@ -85,13 +80,16 @@ def test_a_table_has_each_record_once(spark, run):
     spark.sql("DROP TABLE recipe")
 
 
-def test_runs_of_every_hour_are_one_stream(spark, run, topics, produce, tmp_path):
-    run(HOURLY)
-    later = orders_around(END + HOUR)
-    produce(topics["orders"], later)
-    run(HOURLY)
+def test_runs_of_every_hour_are_one_stream_and_lose_no_row_of_a_partition_that_trails(spark, run, kafka, tmp_path):
+    topics, written = {"orders": new_topic(kafka, [], [])}, 0
+    trails, end = NOON + 61 * MINUTE, NOON + 3 * HOUR
+    for parts in ([(NOON, NOON + 2 * HOUR), (NOON, trails)], [(NOON + 2 * HOUR, end), (trails, end)]):
+        times = [range(begin, end, MINUTE // 2) for begin, end in parts]
+        append(kafka, topics["orders"], dict(enumerate(times)))
+        written += sum(map(len, times))
+        run(HOURLY, topics)
     waiting = spark.read.format("statestore").load(f"{tmp_path}/checkpoints/counts").selectExpr("sum(value.count) AS n")
-    assert sum(row["count"] for row in rows(tmp_path / "counts")) + waiting.first().n == 24 + len(later)
+    assert sum(row["count"] for row in rows(tmp_path / "counts")) + waiting.first().n == written
 
 
 def test_one_day_is_read_again(run, tmp_path):
@@ -103,10 +101,21 @@ def test_one_day_is_read_again(run, tmp_path):
     assert times[-1].timestamp() * 1000 == END - 5 * MINUTE
 
 
-def test_each_order_finds_its_payment(run, tmp_path):
-    run(JOIN, **{'"maxDrift": "1 hour"': '"maxDrift": "12 hours"'})
-    paid = rows(tmp_path / "paid")
-    assert len(paid) == len({row["id"] for row in paid}) == 24
+def test_each_order_finds_its_payment_though_topics_are_hours_apart_and_the_join_keeps_little_state(
+    run, kafka, produce, tmp_path
+):
+    topics = {"orders": new_topic(kafka, [], []), "payments": new_topic(kafka, [], [])}
+    orders = [(b"%d" % at, b"order", at) for at in range(NOON - 3 * HOUR, NOON + 2 * HOUR, HOUR // 200)]
+    paid = [key for key, _, at in orders if at >= NOON]
+    produce(topics["orders"], orders)
+    produce(topics["payments"], [(key, b"payment", int(key) + 10 * MINUTE) for key in paid])
+    progress = run(JOIN, topics)["query"].recentProgress
+    assert sorted(row["id"] for row in rows(tmp_path / "paid")) == sorted(key.decode() for key in paid)
+    kept = [sum(operator.numRowsTotal for operator in batch.stateOperators) for batch in progress]
+    assert max(kept) <= 1.1 * 2 * (200 + 200)  # of both topics, an hour of the drift and one of the join
+    for batch in progress:
+        bounds = [parsed(source.latestOffset)["bound"] for source in batch.sources]
+        assert None in bounds or abs(bounds[0] - bounds[1]) <= HOUR
 
 
 def test_clicks_in_avro_are_columns_in_a_table(spark, run, kafka, registry, produce, tmp_path):
@@ -169,29 +178,6 @@ def test_a_mark_closes_the_windows_of_changes(spark, run, kafka, produce, tmp_pa
 
 
 DEPLOYED = ROOT / "examples/deploy/count_orders.py"
-STEP = MINUTE // 2
-
-
-@pytest.fixture
-def in_session(spark, monkeypatch, tmp_path):
-    """Programs run in the Spark of all tests."""
-    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
-    partitions = spark.conf.get("spark.sql.shuffle.partitions")
-    yield tmp_path
-    spark.conf.set("spark.sql.shuffle.partitions", partitions)
-
-
-def write(kafka, topic, partitions):
-    """Write an order for every half minute of each partition's time; return how many."""
-    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=20)
-    written = 0
-    for partition, (begin, end) in enumerate(partitions):
-        for at in range(begin, end, STEP):
-            value = json.dumps({"at": at // 1000, "country": "DE", "amount": 1}).encode()
-            producer.send(topic, value=value, partition=partition, timestamp_ms=at)
-            written += 1
-    producer.close()
-    return written
 
 
 def duration(pattern, text):
@@ -204,16 +190,3 @@ def test_a_program_that_runs_again_waits_for_its_max_drift_and_a_minute_for_diso
     for program in (tutorial, SHARED.text + HOURLY.text, DEPLOYED.read_text()):
         delay = duration(r'withWatermark\("\w+", "(.*?)"\)', program)
         assert delay - duration(r'"maxDrift"[:,] "(.*?)"', program) == timedelta(minutes=1)
-
-
-def test_so_it_loses_no_row_of_a_partition_that_trails(kafka, spark, in_session, monkeypatch):
-    folder, topic = str(in_session), new_topic(kafka, [], [])
-    monkeypatch.setattr(sys, "argv", [DEPLOYED.name, kafka.bootstrap_servers, topic, folder])
-    trails = NOON + 61 * MINUTE
-    written = write(kafka, topic, [(NOON, NOON + 2 * HOUR), (NOON, trails)])
-    runpy.run_path(str(DEPLOYED))
-    written += write(kafka, topic, [(NOON + 2 * HOUR, NOON + 3 * HOUR), (trails, NOON + 3 * HOUR)])
-    runpy.run_path(str(DEPLOYED))
-    rows = dataset.dataset(f"{folder}/counts", format="parquet").to_table().to_pylist()
-    still_open = spark.read.format("statestore").load(f"{folder}/checkpoint").selectExpr("sum(value.count)").first()[0]
-    assert sum(row["count"] for row in rows) + still_open == written

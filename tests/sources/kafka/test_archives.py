@@ -14,11 +14,9 @@ from tests.support.streams import (
     Run,
     append,
     archive_topic,
-    available_now,
     committed_source,
     delete_before,
     even_times,
-    every,
     finish,
     kafka_source,
     milliseconds,
@@ -58,27 +56,16 @@ def test_a_topic_with_an_archive_is_read_as_if_kafka_had_kept_it(spark, kafka, t
         # pyiceberg writes an empty list in place of a null.
         return sorted((tuple({**row, "headers": row["headers"] or None}.values()) for row in found), key=str)
 
-    cut = {"starting_timestamp": NOON + 10 * DAY, "ending_timestamp": NOON + 20 * DAY}
-    whole, of_ten_days = rows(), rows(**cut)
-    assert len(whole) == sum(OLD) + sum(KEPT) > len(of_ten_days) > 1000
+    whole = rows()
+    assert len(whole) == sum(OLD) + sum(KEPT)
     for number, count in enumerate(OLD):
         delete_before(kafka, topic, max(0, count - IN_BOTH), number)
-    assert len(rows()) == sum(KEPT) + sum(min(count, IN_BOTH) for count in OLD)
     for place_of_old in (archive, in_delta, in_iceberg):
         assert rows(**place_of_old) == whole
-        assert rows(**cut, **place_of_old) == of_ten_days
-
-    source = kafka_source(kafka, topic, **soon_idle(4 * 24 * 60), max_offsets_per_trigger=2000, **archive)
-    frame = source.read_stream(spark).select("partition", "offset", "timestamp")
-    first, second = (available_now(frame, tmp_path) for _ in range(2))  # the quiet one holds back the first run only
-    run = Run(second.query, {**first.rows, **second.rows})
-    assert run.offsets() == every([old + kept for old, kept in zip_longest(OLD, KEPT, fillvalue=0)])
-    times = {YEAR_2099_MS: None}
-    assert run.furthest_ahead(lambda row: times.get(at := milliseconds(row["timestamp"]), at)) <= 4 * DAY
 
     source = kafka_source(kafka, topic, **soon_idle(4 * 24 * 60), include_event_time=True, **in_delta)
     windows = Windows(source.read_stream(spark), tmp_path / "of delta")
-    for _ in range(2):
+    for _ in range(2):  # the quiet partition holds back the first run only
         finish(windows.start(availableNow=True))
         delta.rewrite(sort=True)
         delta.forget()
@@ -93,7 +80,8 @@ def test_a_topic_with_an_archive_is_read_as_if_kafka_had_kept_it(spark, kafka, t
         append(kafka, topic, dict(enumerate(later)))
         await_that(lambda: windows.counts == hourly(old, new, later))
         assert not dropped(query)
-        assert 0 < read_by(query, old, new).furthest_ahead(lambda at: times.get(at, at)) <= 4 * DAY
+        ahead = read_by(query, old, new).furthest_ahead(lambda at: None if at == YEAR_2099_MS else at)
+        assert 0 < ahead <= 4 * DAY
 
 
 def soon_idle(minutes):

@@ -9,7 +9,6 @@ from pyspark.sql import functions as f
 
 import tidegate
 from tests.sources.memory import MemorySource
-from tests.support.command import await_that
 from tests.support.pages import blocks
 from tests.support.streams import (
     HOUR,
@@ -20,8 +19,6 @@ from tests.support.streams import (
     milliseconds,
     new_topic,
     parsed,
-    running,
-    start,
 )
 from tests.support.streams import kafka_source as source_of
 from tidegate import WatermarkStrategy
@@ -30,7 +27,6 @@ from tidegate.jobs.account.account import Figure
 from tidegate.jobs.account.of_checkpoint import run_account
 from tidegate.watermarks import AscendingTimestampsWatermarks
 
-YEAR_2099 = 4_070_908_800_000
 ROWS = 120
 
 
@@ -59,72 +55,31 @@ def produce(kafka, topic, partition, records):
     producer.close()
 
 
-def test_a_topic_is_aligned_by_event_times_in_its_payload(spark, kafka, tmp_path):
+def test_a_topic_is_aligned_by_event_times_in_its_payload_and_rows_without_one_are_delivered_too(
+    spark, kafka, tmp_path
+):
     histories = [even_times(NOON, NOON + 4 * HOUR, ROWS), even_times(NOON + 3 * HOUR, NOON + 4 * HOUR, ROWS)]
+    bad = [b"no json", b'{"created": "soon"}', None]
     topic = new_topic(kafka, [], [])
     for partition, times in enumerate(histories):
         values = [json.dumps({"created": iso(int(at) // 1000 * 1000)}).encode() for at in times]
-        produce(kafka, topic, partition, [(value, []) for value in values])
-    frame = kafka_source(kafka, topic, event_time="json:/created", include_event_time=True).read_stream(spark)
-    run = available_now(frame.select("partition", "offset", "event_time"), tmp_path)
-    assert run.offsets() == every([ROWS, ROWS])
+        produce(kafka, topic, partition, [(value, []) for value in (*values, *bad)])
+    fields = {"event_time": "json:/created", "bad_event_time": "ignore", "include_event_time": True}
+    counted = f.expr("count_if(event_time_fault = 'bad') AS bad")  # as docs/reference/guarantees.md has it
+    frame = kafka_source(kafka, topic, **fields).read_stream(spark).observe("event_times", counted)
+    run = available_now(frame.select("partition", "offset", "event_time", "event_time_fault"), tmp_path)
+    assert run.offsets() == every([ROWS + len(bad)] * 2)
     assert len(run.rows) >= 3
     for batch, rows in run.rows.items():
-        assert max(milliseconds(row["event_time"]) for row in rows) < run.bound(batch)
+        times = [milliseconds(row["event_time"]) for row in rows if row["event_time"] is not None]
+        assert max(times) < run.bound(batch)
     assert run.furthest_ahead(event_time_of) < HOUR
     for row in run.all_rows:
-        assert milliseconds(row["event_time"]) == histories[row["partition"]][row["offset"]] // 1000 * 1000
-
-
-def test_the_unit_is_detected_once_and_then_fixed(spark, kafka, tmp_path):
-    topic = new_topic(kafka, [])
-    produce(kafka, topic, 0, [(json.dumps({"at": NOON // 1000}).encode(), [])])
-    source = kafka_source(kafka, topic, event_time="json:/at", include_event_time=True, bad_event_time="ignore")
-    columns = ("partition", "offset", "event_time")
-    first = available_now(source.read_stream(spark).select(*columns), tmp_path)
-    produce(kafka, topic, 0, [(json.dumps({"at": NOON}).encode(), [])])
-    second = available_now(source.read_stream(spark).select(*columns), tmp_path)
-    assert [row["event_time"] and milliseconds(row["event_time"]) for row in first.all_rows + second.all_rows] == [
-        NOON,
-        None,
-    ]
-
-
-def test_rows_without_a_usable_time_are_delivered_under_a_policy(spark, kafka, tmp_path):
-    topic = new_topic(kafka, [])
-    values = [json.dumps({"at": NOON}).encode(), b"no json", b'{"at": -5}', None]
-    produce(kafka, topic, 0, [(value, []) for value in values])
-    source = kafka_source(kafka, topic, event_time="json:/at", bad_event_time="ignore", include_event_time=True)
-    bad = f.expr("count_if(event_time_fault = 'bad') AS bad")  # as docs/reference/guarantees.md has it
-    observed = source.read_stream(spark).observe("event_times", bad)
-    run = available_now(observed.select("partition", "offset", "event_time", "event_time_fault"), tmp_path)
-    assert sum(p.observedMetrics["event_times"].bad for p in run.progress.values() if p.observedMetrics) == 3
-    assert sorted(str(row["event_time_fault"]) for row in run.all_rows) == ["None", "bad", "bad", "bad"]
-    times_by_offset = {row["offset"]: row["event_time"] and milliseconds(row["event_time"]) for row in run.all_rows}
-    assert [times_by_offset[offset] for offset in range(4)] == [NOON, None, None, None]
-
-
-class TestFutureTimes:
-    """One record of the year 2099 among those of noon: by-time lookups go blind there."""
-
-    @pytest.fixture
-    def topic(self, kafka):
-        before, after = even_times(NOON, NOON + HOUR, 50), even_times(NOON + HOUR, NOON + 4 * HOUR, 150)
-        return new_topic(kafka, [*before, YEAR_2099, *after], even_times(NOON, NOON + 4 * HOUR, 200))
-
-    def test_by_default_it_neither_parks_its_partition_nor_moves_the_watermark(self, spark, kafka, tmp_path, topic):
-        source = kafka_source(kafka, topic, include_event_time=True)
-        columns = ("partition", "offset", "timestamp", "event_time", "event_time_fault")
-        run = available_now(source.read_stream(spark).select(*columns), tmp_path)
-        assert run.offsets() == every([201, 200])
-        assert [row["event_time_fault"] for row in run.all_rows if row["event_time_fault"]] == ["future"]
-        assert len(run.rows) >= 4
-        for batch, rows in run.rows.items():
-            times = [milliseconds(row["event_time"]) for row in rows if row["event_time"] is not None]
-            assert max(times) < run.bound(batch)
-            assert (run.watermark_before(batch) or 0) < NOON + 4 * HOUR
-        assert run.furthest_ahead(event_time_of) < HOUR
-        assert [milliseconds(row["timestamp"]) for row in run.all_rows if row["event_time"] is None] == [YEAR_2099]
+        if row["offset"] < ROWS:
+            assert milliseconds(row["event_time"]) == histories[row["partition"]][row["offset"]] // 1000 * 1000
+        else:
+            assert (row["event_time"], row["event_time_fault"]) == (None, "bad")
+    assert sum(p.observedMetrics["event_times"].bad for p in run.progress.values() if p.observedMetrics) == 2 * len(bad)
 
 
 def test_a_timestamp_assigner_of_the_strategy_is_the_event_time_of_the_source():
@@ -174,7 +129,7 @@ def set_aside(folder):
     return sorted((line["partition"], line["offset"]) for line in lines)
 
 
-def test_a_stream_goes_on_without_its_bad_records_and_its_restart_counts_on(spark, kafka, tmp_path, capsys):
+def test_a_stream_goes_on_without_its_bad_records_and_its_restart_and_accounts_count_on(spark, kafka, tmp_path, capsys):
     folder, topic = tmp_path / "bad", new_topic(kafka, [], [])
     produce(kafka, topic, 0, [(value, []) for value in (BAD[0], good(0), BAD[1], good(3), BAD[2])])
     produce(kafka, topic, 1, [(value, []) for value in (good(2), *BAD)])
@@ -189,10 +144,16 @@ def test_a_stream_goes_on_without_its_bad_records_and_its_restart_counts_on(spar
     assert run.bad_records == 7
     assert parsed(run.query.lastProgress.sources[0].endOffset)["watermark"] == DONE  # both marks are bad records
 
-    produce(kafka, topic, 0, [(BAD[0], []), (good(4), [])])
+    in_seconds = b'{"at": %d}' % (NOON // 1000)  # the unit was detected once, and is fixed
+    produce(kafka, topic, 0, [(in_seconds, []), (good(4), [])])
     again = available_now(frame, tmp_path / "checkpoint")
     assert (again.offsets(), set_aside(folder)) == ([(0, 6)], sorted([*bad, (0, 5)]))
     assert again.bad_records == 8
+    account = tidegate.account(again.query)
+    assert (account.read, account.set_aside, account.complete) == (Figure(2), Figure(1), True)
+    run_account(str(tmp_path / "checkpoint"), as_json=True)
+    outside = json.loads(capsys.readouterr().out)
+    assert (outside["setAside"], outside["complete"]) == (8, True)
 
     in_batch = source.model_copy(update={"bad_records_path": str(tmp_path / "batch")})
     assert in_batch.read(spark).count() == 4
@@ -201,17 +162,3 @@ def test_a_stream_goes_on_without_its_bad_records_and_its_restart_counts_on(spar
     (block,) = (block for block in blocks("docs/read-kafka.md") if "/lake/bad-records" in block.text)
     block.with_own({"/lake/bad-records": str(folder)}).run({"spark": spark})
     assert capsys.readouterr().out.count("the record has no") == 8
-
-
-def test_an_account_knows_the_bad_records_of_the_last_batch_of_a_run_that_was_stopped(spark, kafka, tmp_path, capsys):
-    topic = new_topic(kafka, [])
-    produce(kafka, topic, 0, [(value, []) for value in (good(0), *BAD, good(1))])
-    fields = {"event_time": "json:/at", "bad_records_path": str(tmp_path / "bad"), "starting_offsets": "earliest"}
-    rows = source_of(kafka, topic, **fields).read_stream(spark)
-    with running(start(rows, tmp_path / "checkpoint", "noop", processingTime="1 hour")) as query:
-        await_that(lambda: query.lastProgress is not None)
-    account = tidegate.account(query)
-    assert (account.read, account.set_aside, account.complete) == (Figure(6), Figure(len(BAD)), True)
-    run_account(str(tmp_path / "checkpoint"), as_json=True)
-    outside = json.loads(capsys.readouterr().out)
-    assert (outside["setAside"], outside["complete"]) == (len(BAD), True)
