@@ -156,7 +156,7 @@ def spark(tmp_path_factory):
     session = (
         SparkSession.builder.master("local[2]")
         .appName("tidegate tests")
-        .config(map=tidegate.session_conf(worker_daemon=True))
+        .config("spark.sql.streaming.stopActiveRunOnRestart", "false")
         .config("spark.jars", built_in_jars())
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")

@@ -1,59 +1,19 @@
 """Settings that make Python workers faster: given when a session begins, set by register, or suggested by it."""
 
-import json
-import subprocess
-import sys
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
 
 import tidegate
-from tests.support.command import PATIENCE_S
+from tidegate.sources import session
 from tidegate.sources.session import set_up_workers
 
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
 DAEMON = {"spark.python.daemon.module": "tidegate.sources.worker_daemon"}
 LONG = "/long" * 20
-
-SCRIPT = """
-import json, logging
-from pyspark.sql import SparkSession
-import tidegate
-from tidegate.sources.session import set_up_workers
-
-class Lines(logging.Handler):
-    def emit(self, record):
-        lines.append(record.getMessage())
-
-lines = []
-logging.getLogger("tidegate").addHandler(Lines())
-builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-spark = builder.getOrCreate()
-for _ in range(2):
-    set_up_workers(spark, is_local=False)  # as on a cluster
-tidegate.register(spark)
-
-def seen(rows):
-    import os
-    for batch in rows:
-        yield batch.assign(id=int(os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "").lower() == "true"))
-
-found = [row["id"] for row in spark.range(1).mapInPandas(seen, "id long").collect()]
-print(json.dumps([lines, found]))
-"""
-
-
-def test_a_session_that_knows_nothing_of_unix_sockets_uses_them_and_on_a_cluster_is_told_of_them_once():
-    ended = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
-    assert ended.returncode == 0, ended.stderr
-    (line,), counts = json.loads(ended.stdout.splitlines()[-1])
-    assert counts == [1]
-    assert UNIX_SOCKETS in line
-    assert "tidegate.session_conf()" in line
 
 
 class Session:
@@ -68,7 +28,7 @@ class Session:
 
 
 @pytest.mark.parametrize(
-    ("session", "used"),
+    ("of", "used"),
     [
         (Session({}), {UNIX_SOCKETS: "true", **DAEMON}),
         (Session({UNIX_SOCKETS: "false"}), DAEMON),
@@ -79,21 +39,34 @@ class Session:
         (Session({SOCKET_FOLDER: "/short"}, temporary=LONG), {UNIX_SOCKETS: "true", **DAEMON}),
     ],
 )
-def test_unix_sockets_and_the_daemon_are_used_where_nobody_says_otherwise_and_a_path_is_short_enough(session, used):
-    set_up_workers(session, is_local=True)
-    assert session.of_context == used
+def test_unix_sockets_and_the_daemon_are_used_where_nobody_says_otherwise_and_a_path_is_short_enough(of, used):
+    set_up_workers(of, is_local=True)
+    assert of.of_context == used
 
 
-def test_workers_of_functions_of_users_keep_their_imports_out_of_collections(spark):
-    def frozen(rows):
+def test_a_session_of_a_cluster_is_told_once_of_sockets_that_it_does_not_use(monkeypatch, caplog):
+    monkeypatch.setattr(session, "_hinted", False)
+    for _ in range(2):
+        set_up_workers(Session({}), is_local=False)
+    (record,) = caplog.records
+    assert UNIX_SOCKETS in record.getMessage()
+    assert "tidegate.session_conf()" in record.getMessage()
+
+
+def test_workers_of_functions_of_users_keep_their_imports_out_of_collections_and_use_unix_sockets(spark):
+    """``register`` has set both, in a session that knew nothing of them."""
+
+    def frozen(batches):
         import gc
+        import os
 
-        for batch in rows:
-            yield batch.assign(id=gc.get_freeze_count())
+        for batch in batches:
+            count = gc.get_freeze_count() if os.environ["PYTHON_UNIX_DOMAIN_ENABLED"].lower() == "true" else 0
+            yield pa.record_batch({"id": [count] * batch.num_rows})
 
     for _ in range(5):  # the two workers take turns as they like
-        spark.range(2, numPartitions=2).mapInPandas(frozen, "id long").collect()
-    counts = [row["id"] for row in spark.range(2, numPartitions=2).mapInPandas(frozen, "id long").collect()]
+        spark.range(2, numPartitions=2).mapInArrow(frozen, "id long").collect()
+    counts = [row["id"] for row in spark.range(2, numPartitions=2).mapInArrow(frozen, "id long").collect()]
     assert min(counts) > 10_000
 
 

@@ -52,6 +52,7 @@ CLUSTER = {
     "offsets.topic.replication.factor": "3",
     "controller.quorum.election.timeout.ms": "500",
     "controller.quorum.fetch.timeout.ms": "1000",
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 }
 
 

@@ -1,15 +1,14 @@
-"""Topics that are deleted and recreated, logs that are cut, and leaders that are away: real brokers, no Spark."""
+"""Topics that are deleted and recreated, and logs that are cut: a real broker, no Spark."""
 
 import gc
 import itertools
-import time
 from contextlib import ExitStack, closing, suppress
 
 import numpy as np
 import pytest
 from kafka.errors import KafkaError
 
-from tests.support.command import PATIENCE_S, await_that
+from tests.support.command import await_that
 from tests.support.logs import coordinator_over
 from tests.support.streams import archive_topic
 from tidegate import KafkaSource
@@ -17,10 +16,8 @@ from tidegate.alignment.plan import Limits
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import DataLossError
 from tidegate.readers.kafka import cluster as cluster_module
-from tidegate.readers.kafka.client import KafkaClient
-from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
 from tidegate.readers.places.place import Place
-from tidegate.servers import KafkaServer, write_history
+from tidegate.servers import write_history
 
 # kafka-python's producer leaves sockets open to brokers that were killed.
 pytestmark = pytest.mark.filterwarnings(
@@ -113,7 +110,7 @@ def without_clock(offset):
 @pytest.fixture
 def run(kafka):
     with ExitStack() as made:
-        yield lambda *topics, server=kafka, **fields: made.enter_context(closing(Run(server, *topics, **fields)))
+        yield lambda *topics, **fields: made.enter_context(closing(Run(kafka, *topics, **fields)))
 
 
 @pytest.mark.parametrize(("count", "restarted"), [(15, False), (10, True), (10, False), (3, True)])
@@ -242,78 +239,3 @@ def test_without_fail_on_data_loss_a_deleted_topic_is_forgotten_and_the_others_g
     records, last = query.drain(last)
     assert len(records) == 12
     assert query.drain(last)[0] == []
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """Start three brokers: the first is the controller, and the others hold the topics."""
-    timing = {"replica.lag.time.max.ms": "1500", "unclean.leader.election.enable": "true"}
-    with KafkaServer(brokers=3, properties=timing) as server:
-        yield server
-
-
-def await_leader(kafka, topic):
-    with closing(KafkaClient(KafkaConnectionConfig(kafka.bootstrap_servers))) as client:
-        client.log_range(TopicPartition(topic, 0))
-
-
-def await_end(run, start):
-    """Return the next offset, once there is one."""
-    deadline = time.monotonic() + PATIENCE_S
-    while (end := run.latest_offset(start)) == start:
-        assert time.monotonic() < deadline
-    return end
-
-
-def test_an_unclean_election_is_data_loss_and_what_came_after_it_is_read_without(cluster, run, tmp_path):
-    written = 50  # the log ends after the position again
-    topic = new_topic(cluster, 20, replicas=(2, 3))
-    query = run(topic, server=cluster)
-    lenient = run(topic, server=cluster, fail_on_data_loss=False)
-    query.drain()
-    cluster.kill(3)
-    fill(cluster, topic, 30, OLD + 20_000)
-    planned = await_end(lenient, INITIAL_OFFSET)
-    assert planned["positions"] == {f"{topic}-0": 50}
-    _, last = run(topic, server=cluster).drain()
-    of_archive = archived(cluster, topic, tmp_path)
-    with_archive = run(topic, server=cluster, fail_on_data_loss=False, **of_archive)
-    _, last_with_archive = with_archive.drain()
-    cluster.kill(2)
-    cluster.restart(3)
-    await_leader(cluster, topic)
-    fill(cluster, topic, written, NEW)
-    # The range was planned from the old leader's log: of the new log it has only the records that both logs have.
-    assert lenient.read(INITIAL_OFFSET, planned) == [(topic, 0, n, OLD + n * 1000) for n in range(20)]
-    with pytest.raises(
-        DataLossError, match=r"up to position 50, but a leader .* leader epoch \d+ ends at 20; .* from position 20"
-    ):
-        run(topic, server=cluster).drain(last)
-    with pytest.raises(DataLossError, match=f"holds {topic}-0 up to offset 49, but Kafka has lost .* from 20 on"):
-        with_archive.drain(last_with_archive)
-    with pytest.raises(DataLossError, match=f"holds {topic}-0 up to offset 49, but Kafka has lost .* from 20 on"):
-        run(topic, server=cluster, **of_archive).drain()
-    with pytest.raises(DataLossError, match=r"--out is .* up to offset 49, but Kafka has lost .* from 20 on"):
-        archived(cluster, topic, tmp_path)
-    records, _ = lenient.drain(planned)
-    assert records == [(topic, 0, 20 + n, NEW + n * 1000) for n in range(written)]
-    cluster.restart(2)
-
-
-def test_a_partition_without_a_leader_does_not_keep_the_others_from_being_read(cluster, run):
-    topic, lonely = new_topic(cluster, 5, replicas=(2,)), new_topic(cluster, 5, replicas=(3,))
-    query = run(topic, lonely, server=cluster)
-    _, last = query.drain()
-    cluster.kill(3)
-    fill(cluster, topic, 5, OLD + 5000)
-    records, last = query.drain(last)
-    assert len(records) == 5
-    assert query.source_progress()["unavailableSplits"] == [f"{lonely}-0"]
-    again = run(topic, lonely, server=cluster)
-    fill(cluster, topic, 5, OLD + 10_000)
-    records, last = again.drain(last)
-    assert len(records) == 5
-    cluster.restart(3)
-    fill(cluster, lonely, 5, OLD + 5000)
-    records, _ = again.drain(last)
-    assert len(records) == 5

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyarrow import dataset, parquet
 
 from tests.enumerators.archive.test_directory import MOST, archives
-from tests.support.command import await_while_running, dice_of_kills, finish, kill, started
+from tests.support.command import await_while_running, dice_of_kills, kill, started
 from tests.support.streams import (
     HOUR,
     NOON,
@@ -35,7 +35,7 @@ from tidegate.readers.kafka.rows import arrow_schema
 from tidegate.readers.places.place import Place
 from tidegate.sources.s3.options import S3ConnectionOptions
 
-PARTITIONS = 40
+PARTITIONS = 20
 
 
 def archived(location, topic, partition=0):
@@ -241,7 +241,7 @@ def test_without_an_end_the_command_copies_what_is_new_every_hour(kafka, spark, 
     assert archived(tmp_path, topic) == [(0, 20), (20, 25)]
 
 
-def test_killed_with_all_its_processes_it_goes_on(kafka, bucket):
+def test_killed_with_all_its_processes_it_goes_on(kafka, spark, bucket, tidegate, monkeypatch):
     """A command without an end copies to a bucket, whose connection boto3 finds, and merges; another one ends its work.
 
     It is killed while it copies or merges: KILLS_SEED in the environment chooses other moments.
@@ -264,8 +264,11 @@ def test_killed_with_all_its_processes_it_goes_on(kafka, bucket):
     plan = plan_archive(committed_source(kafka, topic), place)
     merged = sum(directory.parts[0].end >= 200 for directory in plan.directories.values())
     assert len(plan.pieces) == PARTITIONS - (written - merged)
-    with started(*command, "--compact", "--until", "latest", "--master", "local[1]", env=env) as process:
-        code, _, errors = finish(process)
+    for name, value in bucket.server.environment.items():
+        monkeypatch.setenv(name, value)
+        monkeypatch.setitem(spark.sparkContext.environment, name, value)
+    monkeypatch.setattr(archive_run, "spark_session", lambda *_: nullcontext(spark))
+    code, _, errors = tidegate(*command, "--compact", "--until", "latest")
     assert code == 0, errors
     for partition in range(PARTITIONS):
         parts = list_partition(place, topic, partition).parts

@@ -4,11 +4,12 @@ import json
 import re
 import signal
 from contextlib import nullcontext
+from datetime import timedelta
+from types import SimpleNamespace
 from xml.etree import ElementTree as ET
 
 import numpy as np
 
-from tests.support.command import finish, started
 from tests.support.progresses import HOUR, NOON, progress, report, source, typed
 from tidegate import KafkaSource
 from tidegate.alignment.durations import epoch_ms
@@ -110,6 +111,9 @@ def figures(output, name):
 
 
 def test_aligned_it_loses_no_row_and_unaligned_it_does(spark, kafka, tidegate, tmp_path, monkeypatch):
+    strategy = run._ALIGNED.with_watermark_alignment(max_drift=timedelta(hours=6))
+    monkeypatch.setattr(run, "_ALIGNED", strategy)  # a quarter of the batches
+    monkeypatch.setattr(run, "_BATCHES_BY_BACKLOG", 4.5)
     monkeypatch.setattr(run, "KafkaServer", lambda: nullcontext(kafka))
     monkeypatch.setattr(run, "spark_session", lambda *_: nullcontext(spark))
     html = tmp_path / "pages" / "demo.html"
@@ -137,14 +141,11 @@ def test_aligned_it_loses_no_row_and_unaligned_it_does(spark, kafka, tidegate, t
     assert "http" not in page
 
 
-def test_stopped_it_says_so_in_one_sentence(tmp_path):
+def test_stopped_it_says_so_in_one_sentence(tidegate, tmp_path, monkeypatch):
     """The demonstration is stopped as soon as Kafka runs; ``test_session`` stops the work of Spark."""
-    with started("demo", "--rows", ROWS, "--html", tmp_path / "demo.html") as process:
-        for line in process.stderr:
-            if line.startswith("Loading"):
-                process.send_signal(signal.SIGINT)
-                break
-        code, _, errors = finish(process)
+    kafka = SimpleNamespace(bootstrap_servers="nowhere:1", create_topic=lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(run, "KafkaServer", lambda: nullcontext(kafka))
+    code, _, errors = tidegate("demo", "--rows", ROWS, "--html", tmp_path / "demo.html")
     assert code == 128 + signal.SIGINT
     assert errors.splitlines()[-1] == "tidegate: stopped; no page is written"
     assert "Traceback" not in errors

@@ -12,14 +12,13 @@ from kafka import KafkaProducer
 from tests.jobs.preview.test_models import row_by_row
 from tests.support.command import await_that
 from tests.support.streams import HOUR, MINUTE, NOON, even_times, kafka_source, new_topic
-from tidegate import ConnectorError, KafkaSource, OptionError, preview
+from tidegate import KafkaSource, OptionError, preview
 from tidegate.alignment.splits import SplitRange
 from tidegate.jobs.demo.run import skewed_history
 from tidegate.jobs.preview import findings, topics
 from tidegate.jobs.preview.advice import of_spark, remarks
 from tidegate.jobs.preview.seen import History
 from tidegate.readers.contract import ReadTask
-from tidegate.servers import KafkaSecurity, KafkaServer
 
 DAY = 24 * HOUR
 
@@ -180,24 +179,6 @@ def test_compacted_records_are_no_rows(kafka):
     with closing(producer):
         await_that(lambda: kept() < 700)
         assert preview(source).to_json()["rows"] == pytest.approx(kept(), rel=0.05)
-
-
-def test_the_right_to_read_the_topic_is_enough():
-    security = KafkaSecurity({"me": "hunter2"}, has_acls=True)
-    with KafkaServer(security=security) as kafka:
-        topic = new_topic(kafka, *skewed_history(330))
-        login = {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
-            'username="me" password="hunter2";',
-        }
-        servers = kafka.servers_of("SASL_PLAINTEXT")
-        source = KafkaSource(bootstrap_servers=servers, subscribe=[topic], kafka=login)
-        with pytest.raises(ConnectorError, match=r"(?i)authoriz"):
-            preview(source)
-        kafka.allow("me", "READ", topic)
-        assert preview(source).rows == 330
 
 
 def test_an_empty_topic_is_one_sentence(kafka, tidegate, tmp_path):

@@ -1,4 +1,4 @@
-"""The visible records: as kafka-python reads them, of transactions, and behind holes and empty answers."""
+"""The visible records: as kafka-python reads them, of transactions, of old logs, and behind holes and empty answers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from kafka import KafkaProducer
 from kafka.protocol.consumer import ListOffsetsRequest
 
+from tests.readers.kafka.test_old_messages import old_segment, read_of_a_broker
 from tests.support.command import await_that
 from tests.support.kafka.lab import Lab, Record, encode, limit_reading, rows
 from tidegate.alignment.index import TimeIndex
@@ -103,9 +104,11 @@ def test_a_peek_into_tiered_storage_waits_for_the_record(lab, tiers, monkeypatch
         assert peek(client, {one: 5}) == {one: None}
 
 
-def test_a_hole_up_to_the_end_is_read_as_nothing_once_it_is_proven(tmp_path, monkeypatch):
+def test_old_messages_are_read_and_a_hole_up_to_the_end_as_nothing_once_it_is_proven(tmp_path, monkeypatch):
+    messages, held = old_segment()
     with KafkaServer(folder=tmp_path) as kafka:
         lab = Lab(kafka)
+        old = lab.new_topic()
         # Both topics look as older brokers may leave them after compaction.
         before_transaction, at_end = (TopicPartition(lab.new_topic(segment_ms="1"), 0) for _ in range(2))
         for at in (before_transaction, at_end):
@@ -121,13 +124,18 @@ def test_a_hole_up_to_the_end_is_read_as_nothing_once_it_is_proven(tmp_path, mon
         producer.send(before_transaction.topic, value=b"open", partition=0).get(60)
         producer.close(timeout=0)  # it has no time to abort the transaction
         kafka.stop()
+        folders = tmp_path / "broker-1" / "data"
+        for file in (folders / f"{old}-0").glob("0*"):
+            file.unlink()
+        (folders / f"{old}-0" / f"{0:020}.log").write_bytes(messages)
         for at in (before_transaction, at_end):
-            folder = tmp_path / "broker-1" / "data" / at.split_id
+            folder = folders / at.split_id
             for segment in folder.glob("*.log"):
                 if segment.stem != f"{3:020}":
                     segment.write_bytes(b"")
             (folder / f"{3:020}.log").touch()
         kafka.start()
+        read_of_a_broker(lab, old, held)
 
         committed = lab.config(isolation_level="read_committed")
         for at, config in ((before_transaction, committed), (at_end, lab.config())):

@@ -1,4 +1,4 @@
-"""Fetches: whole, damaged on the way, of many partitions at once, and peeks at single records."""
+"""Fetches: whole, damaged on the way, of many partitions at once, of followers, and peeks at single records."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kafka.errors import NotLeaderForPartitionError
 
 from tests.support.kafka.lab import BY_ID, BY_NAME, Record, answered, encode, response, rows
+from tests.support.logs import Clock
 from tests.support.streams import delete_before
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import CorruptDataError, DataLossError
@@ -20,7 +21,7 @@ from tidegate.readers.kafka import client as kafka_client
 from tidegate.readers.kafka.batches import RecordBatch
 from tidegate.readers.kafka.client import FEW_BYTES, KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
-from tidegate.readers.kafka.fetch import fetched_partitions
+from tidegate.readers.kafka.fetch import PreferredReplicas, fetched_partitions
 from tidegate.readers.kafka.peek import PeekCache
 from tidegate.readers.kafka.reader import KafkaSplitReader
 
@@ -187,3 +188,25 @@ def test_from_where_there_is_nothing_is_known_until_it_is_forgotten():
     assert not peeked.is_nothing(Q, 7)
     peeked.forget()
     assert not peeked.is_nothing(P, 8)
+
+
+def test_a_follower_is_asked_until_its_time_is_over_or_it_fails():
+    clock, partition = Clock(), TopicPartition("orders", 0)
+    replicas = PreferredReplicas(10, clock)
+    assert replicas.of(partition) is None
+    assert not replicas.avoid(partition)  # the leader, not the follower, did not know a position
+    assert not replicas.is_avoided(partition)
+    replicas.prefer(partition, 2)
+    assert replicas.of(partition) == 2
+    replicas.forget(partition)
+    assert replicas.of(partition) is None
+    replicas.prefer(partition, 2)
+    assert replicas.avoid(partition)
+    assert replicas.of(partition) is None
+    replicas.forget(partition)
+    assert replicas.is_avoided(partition)
+    clock.now = 10
+    assert not replicas.is_avoided(partition)
+    replicas.prefer(partition, 3)
+    clock.now = 20
+    assert replicas.of(partition) is None

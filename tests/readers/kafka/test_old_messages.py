@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from tests.support.kafka.lab import Lab, Message, Record, encode, plain, row, rows, sealed, wrapper
+from tests.support.kafka.lab import Message, Record, encode, plain, row, rows, sealed, wrapper
 from tidegate.errors import CorruptDataError
 from tidegate.readers.kafka import batches as kafka_batches
 from tidegate.readers.kafka.batches import split_batches, visible_batches
@@ -15,7 +15,6 @@ from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.decoder import RecordDecoder
 from tidegate.readers.kafka.peek import peek
 from tidegate.readers.kafka.reader import KafkaDetails
-from tidegate.servers import KafkaServer
 
 ORDERS = TopicPartition("orders", 3)
 FOREVER = 2**63 - 1
@@ -117,33 +116,25 @@ def old_segment():
     return log, held
 
 
-def test_a_broker_that_holds_them_is_read(tmp_path):
-    segment, held = old_segment()
-    with KafkaServer(folder=tmp_path) as kafka:
-        topic = Lab(kafka).new_topic()
-    (folder,) = tmp_path.glob(f"**/{topic}-0")
-    for file in folder.glob("0*"):
-        file.unlink()
-    (folder / f"{0:020}.log").write_bytes(segment)
-    with KafkaServer(folder=tmp_path) as kafka:
-        lab = Lab(kafka)
-        end = held[-1][1] + 1
-        assert lab.end(topic) == end
-        lab.append(topic, encode([Record(99_000, value=b"new")] * 2))
-        expected = [row(topic, 0, *message) for message in held]
-        read_rows = lab.read(topic, 0, end + 2)
-        assert read_rows[:-2] == expected
-        assert [message["value"] for message in read_rows[-2:]] == [b"new"] * 2
-        planned = KafkaDetails(leader_epoch=0)
-        for start in (0, 4, 11, end - 1):
-            assert lab.read(topic, start, end, details=planned) == [
-                message for message in expected if message["offset"] >= start
-            ]
-        at = TopicPartition(topic, 0)
-        with KafkaClient(lab.config()) as client:
-            for position in range(end):
-                head = next(message for message in expected if message["offset"] >= position)
-                assert peek(client, {at: position}) == {at: (head["offset"], head["timestamp"])}
+def read_of_a_broker(lab, topic, held):
+    """Read old messages of a broker, and new ones behind them.  ``test_holes`` has such a broker."""
+    end = held[-1][1] + 1
+    assert lab.end(topic) == end
+    lab.append(topic, encode([Record(99_000, value=b"new")] * 2))
+    expected = [row(topic, 0, *message) for message in held]
+    read_rows = lab.read(topic, 0, end + 2)
+    assert read_rows[:-2] == expected
+    assert [message["value"] for message in read_rows[-2:]] == [b"new"] * 2
+    planned = KafkaDetails(leader_epoch=0)
+    for start in (0, 4, 11, end - 1):
+        assert lab.read(topic, start, end, details=planned) == [
+            message for message in expected if message["offset"] >= start
+        ]
+    at = TopicPartition(topic, 0)
+    with KafkaClient(lab.config()) as client:
+        for position in range(end):
+            head = next(message for message in expected if message["offset"] >= position)
+            assert peek(client, {at: position}) == {at: (head["offset"], head["timestamp"])}
 
 
 TRANSACTIONAL, CONTROL = 0x10, 0x20
