@@ -1,12 +1,16 @@
-"""A query that tests kill: it copies a typed topic and its archive to Parquet, and can be started again."""
+"""Queries that tests kill: each writes to Parquet, and can be started again over its checkpoint."""
 
 from datetime import timedelta
 
+import tidegate
 from tests.sources.killable import start_to_parquet
-from tidegate import KafkaSource, WatermarkStrategy
+from tests.sources.kills import HEADER, SIZE
+from tidegate import KafkaSource, S3Source, WatermarkStrategy
+from tidegate.windows import TumblingEventTimeWindows
 
 
 def start(spark, servers, topic, archive, out):
+    """Copy a typed topic and its archive."""
     source = KafkaSource(
         bootstrap_servers=servers,
         subscribe=[topic],
@@ -19,3 +23,35 @@ def start(spark, servers, topic, archive, out):
         watermarks=WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=1)),
     )
     return start_to_parquet(source.read_stream(spark), out, availableNow=True)
+
+
+def start_marked(spark, servers, topic, out):
+    """Close windows by marks in a header."""
+    source = KafkaSource(
+        bootstrap_servers=servers,
+        subscribe=[topic],
+        starting_offsets="earliest",
+        include_headers=True,
+        watermark_from=f"header:{HEADER}",
+        max_offsets_per_trigger=200,
+    )
+    rows = source.read_stream(spark).where("value is not null")
+    windows = tidegate.windowed(rows, "partition", "timestamp").window(TumblingEventTimeWindows.of(SIZE))
+    return start_to_parquet(windows.aggregate(rows="count(*)"), out, availableNow=True)
+
+
+def start_objects(spark, path, state, out, files, *, ends):
+    """Copy objects; ends: those that are present, otherwise for ever.
+
+    It finds the endpoint and the keys as boto3 does.
+    """
+    source = S3Source(
+        path=path,
+        event_time="column:at",
+        state_location=state,
+        max_files_per_trigger=files,
+        watermarks=WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=3)),
+        discovery_interval=timedelta(milliseconds=300),
+    )
+    trigger = {"availableNow": True} if ends else {"processingTime": "0 seconds"}
+    return start_to_parquet(source.read_stream(spark), out, **trigger)

@@ -2,8 +2,9 @@
 
 python -m tests.sources.killable MASTER SETTINGS QUERIES
 
-SETTINGS: Spark's settings as JSON.  QUERIES: a list as JSON; each query is a module, the folder of its output, and the
-arguments of its ``start`` by name.  A Spark for each query would take far longer.
+SETTINGS: Spark's settings as JSON.  QUERIES: a list as JSON; each query is a module with a function ``start``, or
+MODULE:FUNCTION, the folder of its output, and the arguments of the function by name.  A Spark for each query would
+take far longer.
 """
 
 import json
@@ -73,8 +74,9 @@ def commits(out):
 def main(master, settings, queries):
     spark = driver_session(master, json.loads(settings))
 
-    def run(module, out, given):
-        await_end(import_module(module).start(spark, out=out, **given), out)
+    def run(named, out, given):
+        module, _, function = named.partition(":")
+        await_end(getattr(import_module(module), function or "start")(spark, out=out, **given), out)
 
     named = json.loads(queries)
     pool = ThreadPoolExecutor(len(named))

@@ -1,18 +1,21 @@
-"""What programs that kill drivers have in common: topics, drivers, random moments, and the rows that were written."""
+"""What programs that kill drivers have in common: topics and objects, drivers, random moments, and what was written."""
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
+from kafka import KafkaProducer
 
 from tests.sources.killable import commits
-from tests.support.command import PATIENCE_S, await_that
+from tests.support.command import PATIENCE_S, await_that, meanwhile
 from tests.support.streams import HOUR, NOON, even_times, every, new_topic
 from tidegate.servers.history import encode_batch, write_batches
 
@@ -130,3 +133,97 @@ def set_aside(out):
     """Return all records in the files of bad records, as (partition, offset)."""
     lines = (json.loads(line) for file in Path(out, "bad").iterdir() for line in file.read_text().splitlines())
     return [(line["partition"], line["offset"]) for line in lines]
+
+
+HEADER = "complete"
+SIZE = timedelta(minutes=1)
+MARKED_PARTITIONS, ROWS_A_WINDOW = 2, 20
+_SIZE_MS = SIZE // timedelta(milliseconds=1)
+
+
+def marked_topic(kafka, windows):
+    """Return a topic with a number of windows; the last window is never complete in the last partition.
+
+    The rows of a window are mixed with those of the next window, and the mark of the first comes after both.
+    """
+    topic, dice = new_topic(kafka, *([] for _ in range(MARKED_PARTITIONS))), random.Random(0)
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=50)
+    for partition in range(MARKED_PARTITIONS):
+        late = []
+        for window in range(windows):
+            start_ms = NOON + window * _SIZE_MS
+            times = [start_ms + dice.randrange(_SIZE_MS) for _ in range(ROWS_A_WINDOW)]
+            now, waiting = late + times[:10], times[10:]
+            dice.shuffle(now)
+            for time_ms in now:
+                producer.send(topic, b"row", partition=partition, timestamp_ms=time_ms)
+            if window:
+                _mark(producer, topic, partition, start_ms)
+            late = waiting
+        for time_ms in late:
+            producer.send(topic, b"row", partition=partition, timestamp_ms=time_ms)
+        if partition < MARKED_PARTITIONS - 1:
+            _mark(producer, topic, partition, NOON + windows * _SIZE_MS)
+    producer.close()
+    return topic
+
+
+def complete_windows(windows):
+    """Return the windows that close, as (partition, start in seconds, rows with their marks)."""
+    return [
+        (partition, (NOON + window * _SIZE_MS) / 1000, ROWS_A_WINDOW)
+        for partition in range(MARKED_PARTITIONS)
+        for window in range(windows - 1)
+    ]
+
+
+def closed(spark, out):
+    """Return all windows in the output, as sorted (partition, start in seconds, rows)."""
+    rows = spark.read.parquet(f"{out}/data").collect()
+    return sorted((row["partition"], row["window_start"].timestamp(), row["rows"]) for row in rows)
+
+
+def _mark(producer, topic, partition, end_ms):
+    """Mark that all rows before a time have come; the mark itself is in the year 1970, in no window of rows."""
+    headers = [(HEADER, str(end_ms - 1).encode())]
+    producer.send(topic, None, key=b"mark", partition=partition, timestamp_ms=1, headers=headers)
+
+
+ROWS = 10  # of an object
+AT_FIRST, BETWEEN_RUNS, MOST_MEANWHILE = 40, 5, 60
+PAUSE_S = 0.1
+
+
+class Feeder:
+    """Adds objects of ROWS rows.  Ids count up over all objects; event times are random within half a day."""
+
+    def __init__(self, bucket, seed):
+        self.bucket, self.dice, self.objects = bucket, random.Random(seed), 0
+
+    @property
+    def ids(self):
+        return list(range(self.objects * ROWS))
+
+    def add(self, objects):
+        for _ in range(objects):
+            hour = NOON + self.dice.randrange(12) * HOUR
+            rows = [(self.objects * ROWS + n, hour + self.dice.randrange(HOUR)) for n in range(ROWS)]
+            key = f"{self.dice.randrange(1 << 32):08x}-{self.objects}.parquet"
+            self.bucket.put_rows(key, rows)
+            self.objects += 1
+
+    def adding(self):
+        """Add objects all the time, up to a number that a slow machine can read."""
+
+        def add(over):
+            for _ in range(MOST_MEANWHILE):
+                if over.wait(PAUSE_S):
+                    return
+                self.add(1)
+
+        return meanwhile(add)
+
+
+def written_ids(spark, out):
+    """Return all ids in the output, in order."""
+    return sorted(row["id"] for row in spark.read.parquet(f"{out}/data").select("id").collect())

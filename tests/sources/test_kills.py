@@ -13,20 +13,25 @@ import numpy as np
 import pytest
 
 import tidegate
-from tests.sources.kafka.marked_topic import closed, complete_windows, marked_topic
+from tests.sources.killable import commits
 from tests.sources.kills import (
+    AT_FIRST,
+    BETWEEN_RUNS,
+    Feeder,
     await_commits,
-    commits,
+    closed,
+    complete_windows,
     ending,
     judge_written,
     kill_while_it_works,
     let_end,
     log_of,
+    marked_topic,
     skewed_topic,
     start_module,
     written_before_the_commit,
+    written_ids,
 )
-from tests.sources.s3 import kills as s3_kills
 from tests.support.buckets import Bucket
 from tests.support.command import await_that, descendants, dice_of_kills
 from tests.support.streams import HOUR, MINUTE, NOON, archive_topic, delete_before, new_topic
@@ -85,12 +90,12 @@ def survived(kafka, s3, own_bucket, tmp_path_factory):
     archive_topic(kafka, topic, lake)
     for partition, count in enumerate(counts):
         delete_before(kafka, topic, count // 2, partition)
-    feeder = s3_kills.Feeder(own_bucket, 1)
-    feeder.add(s3_kills.AT_FIRST)
+    feeder = Feeder(own_bucket, 1)
+    feeder.add(AT_FIRST)
     topics = {"tests.windows.spark.driver": new_topic(kafka, *times), "tests.sources.driver": topic}
-    topics["tests.sources.kafka.generators_driver"] = marked_topic(kafka, MARKED_WINDOWS)
+    topics["tests.sources.driver:start_marked"] = marked_topic(kafka, MARKED_WINDOWS)
     of_topics = [
-        (module, str(home / module), {"servers": kafka.bootstrap_servers, "topic": topic, **more.get(module, {})})
+        (module, str(home / module.rpartition(":")[2]), {"servers": kafka.bootstrap_servers, "topic": topic, **more.get(module, {})})
         for module, topic in topics.items()
     ]
     objects = home / "objects"
@@ -99,7 +104,7 @@ def survived(kafka, s3, own_bucket, tmp_path_factory):
 
     def start(master, partitions, *others, ends):
         settings = {**SETTINGS, PARTITIONS: partitions, **dict(setting.split("=", 1) for setting in others)}
-        queries = [("tests.sources.s3.driver", str(objects), {**of_objects, "ends": ends}), *of_topics]
+        queries = [("tests.sources.driver:start_objects", str(objects), {**of_objects, "ends": ends}), *of_topics]
         arguments = (master, json.dumps(settings), json.dumps(queries))
         return start_module("tests.sources.killable", home, *arguments, **s3.environment)
 
@@ -129,7 +134,7 @@ def survived(kafka, s3, own_bucket, tmp_path_factory):
     assert killed, log_of(home)
     committed = [numbers_of_commits()]
     skipped = written_before_the_commit(home / "tests.windows.spark.driver")
-    feeder.add(s3_kills.BETWEEN_RUNS)
+    feeder.add(BETWEEN_RUNS)
     # Another number of partitions: a checkpoint keeps to its own.
     driver = start(LOCAL_CLUSTER, 3, *SPECULATIVE, ends=True)
     with ending(driver):
@@ -150,7 +155,7 @@ def survived(kafka, s3, own_bucket, tmp_path_factory):
         times=times,
         objects=objects,
         rows=home / "tests.sources.driver",
-        marks=home / "tests.sources.kafka.generators_driver",
+        marks=home / "start_marked",
         windows=home / "tests.windows.spark.driver",
         skipped=skipped,
     )
@@ -174,7 +179,7 @@ def test_every_record_of_a_topic_is_written_or_set_aside_once(spark, survived):
 
 
 def test_every_row_of_objects_that_come_meanwhile_is_written_once(spark, survived):
-    assert s3_kills.written(spark, survived.objects) == survived.ids
+    assert written_ids(spark, survived.objects) == survived.ids
 
 
 def test_each_window_closes_on_its_marks_once_also_with_speculative_tasks(spark, survived):
