@@ -59,7 +59,7 @@ LONG = (
     "demo/test_demo.py",
     "docs/test_readme.py",
     "docs/test_tutorial.py",
-    "migrate/test_named_sources.py",
+    "migrate/test_page.py",
     "kafka/test_alignment.py",
 )
 

@@ -95,7 +95,11 @@ def survived(kafka, s3, own_bucket, tmp_path_factory):
     topics = {"tests.windows.spark.driver": new_topic(kafka, *times), "tests.sources.driver": topic}
     topics["tests.sources.driver:start_marked"] = marked_topic(kafka, MARKED_WINDOWS)
     of_topics = [
-        (module, str(home / module.rpartition(":")[2]), {"servers": kafka.bootstrap_servers, "topic": topic, **more.get(module, {})})
+        (
+            module,
+            str(home / module.rpartition(":")[2]),
+            {"servers": kafka.bootstrap_servers, "topic": topic, **more.get(module, {})},
+        )
         for module, topic in topics.items()
     ]
     objects = home / "objects"
