@@ -1,25 +1,64 @@
-"""Connectors that keep the rules about abilities that the minimal reference connector lacks."""
+"""Connectors that keep the rules about abilities that the minimal reference lacks, and how one with a sin is made."""
 
 from copy import copy
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import cache
 from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tests.conformance.memory.reference import (
-    MemoryEnumerator,
-    MemoryHarness,
-    MemoryReader,
-    MemorySource,
-)
+from tests.conformance.memory.reference import MemoryEnumerator, MemoryHarness, MemoryReader, MemorySource
 from tests.conformance.memory.store import MemoryWriter
-from tests.conformance.mutants.mutant import sinful
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Head
-from tidegate.conformance.harness import Ability, Row
+from tidegate.conformance.harness import Ability, HarnessFactory, Row
 from tidegate.enumerators.contract import ReaderPeek
 from tidegate.readers.contract import ReadTask, TimedBatch
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A connector with a sin.
+
+    sin: the sin in a few words.
+    killer: the id of the rule that must fail.
+    words: a part of the rule's message.
+    patience_s: the number of seconds to wait for an event that must come, see Lab; a busy machine takes 0.3 s at times.
+    """
+
+    sin: str
+    killer: str
+    words: str
+    harness: HarnessFactory
+    patience_s: float = 1.0
+
+
+def sinful(*, enumerator=MemoryEnumerator, reader=MemoryReader, source=MemorySource, harness=MemoryHarness):
+    """Return a harness of the reference connector with parts of another class in it.
+
+    The class of its source is made when it is needed, since pydantic takes long for each.
+    """
+
+    @cache
+    def sinful_source():
+        class SinfulSource(source):
+            def enumerator(self, state):
+                return super().enumerator(state) if enumerator is MemoryEnumerator else enumerator(self, state)
+
+            def reader(self, state):
+                return super().reader(state) if reader is MemoryReader else reader(self)
+
+        return SinfulSource
+
+    class SinfulHarness(harness):
+        @property
+        def source_class(self):
+            return sinful_source()
+
+    return SinfulHarness
+
 
 POSITION = pa.field("position", pa.int64())
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.memory.reference import MemoryEnumerator, MemoryHarness
-from tests.conformance.mutants.mutant import sinful
+from tests.conformance.references import sinful
 from tests.conformance.small import SmallHarness, breaks, holds, small_rule
 from tidegate.conformance.checker import Report, Status, check_connector, judge
 from tidegate.conformance.harness import Ability, Fault

@@ -3,8 +3,7 @@
 import pytest
 
 from tests.conformance.memory.reference import MemoryEnumerator, MemoryHarness, MemoryReader
-from tests.conformance.mutants.mutant import sinful
-from tests.conformance.references import WITHOUT_INDEX
+from tests.conformance.references import WITHOUT_INDEX, sinful
 from tidegate.conformance.checker import Status, judge
 from tidegate.conformance.checks import align
 from tidegate.conformance.lab import query

@@ -2,7 +2,7 @@
 
 from tests.conformance.data_source import sins
 from tests.conformance.data_source.orders import OrdersHarness, OrdersSource, SimpleOrdersSource
-from tests.conformance.mutants.mutant import Mutant
+from tests.conformance.references import Mutant
 
 
 def sinful(source=OrdersSource, **parts):

@@ -8,8 +8,8 @@ from types import ModuleType
 import outbox
 from harness import OutboxHarness
 
-from tests.conformance.mutants.mutant import Mutant
 from tests.conformance.mutants.patched import changed
+from tests.conformance.references import Mutant
 
 _TEXT = Path(outbox.__file__).read_text(encoding="utf-8")
 _PEEK = """AND id >= ? ORDER BY id"

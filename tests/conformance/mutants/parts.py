@@ -5,8 +5,7 @@ from pathlib import Path
 
 from tests.conformance.memory.reference import MemoryEnumerator, MemoryHarness, MemoryReader, MemorySource
 from tests.conformance.memory.store import MemoryStore, StoreClient
-from tests.conformance.mutants.mutant import Mutant, sinful
-from tests.conformance.references import EPOCH, MILLISECOND, AsideReader, TimedReader, aside
+from tests.conformance.references import EPOCH, MILLISECOND, AsideReader, Mutant, TimedReader, aside, sinful
 from tidegate.alignment.budget import Cost
 from tidegate.errors import ConnectorError
 from tidegate.readers.contract import TimedBatch

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.conformance.memory import reference
-from tests.conformance.mutants.mutant import Mutant
+from tests.conformance.references import Mutant
 from tidegate.conformance.lab.lab import IN_THE_YEAR_2200_MS
 
 _TEXT = Path(reference.__file__).read_text(encoding="utf-8")
