@@ -147,14 +147,6 @@ def test_a_pause_is_a_bar_with_its_split_and_its_batches():
     assert "<title>orders-1 paused, batches 1 to 8</title>" in page
 
 
-def test_lines_that_lie_on_each_other_take_turns():
-    gradients = re.findall(r"<linearGradient [^>]*>(.*?)</linearGradient>", query_page(run(3)))
-    turns = [re.findall(r'offset="([\d.]+)" stop-opacity="(\d)"', stops) for stops in gradients]
-    visible = [[float(at) for at, opacity in stops if opacity == "1"] for stops in turns]
-    assert visible == [[0, 0.3333], [0.3333, 0.6667], [0.6667, 1]]
-    assert "linearGradient" not in query_page(run(1))
-
-
 def test_the_page_says_when_the_beginning_is_missing():
     assert "missing" not in query_page(run(3))
     kept_all_of_this_run = query_page(run(3, batches=5, first=7), first=7)
@@ -268,11 +260,6 @@ def trace_of(progresses):
     return with_axis(trace(run.batches))
 
 
-def test_splits_are_in_the_order_of_their_numbers():
-    shown, _ = trace_of(run(12))
-    assert list(shown.reached) == [f"orders-{number}" for number in range(12)]
-
-
 def test_a_line_begins_at_the_low_and_goes_through_the_next_records():
     shown, _ = trace_of(run(3, batches=3))
     assert shown.reached["orders-0"] == [NOON, NOON + HOUR, NOON + 2 * HOUR, NOON + 3 * HOUR - MINUTE]
@@ -294,11 +281,6 @@ def test_a_split_that_comes_later_is_a_line_from_there_on():
     both = {"orders-0": ["reading", NOON + HOUR, 5], "orders-1": ["reading", NOON, 5]}
     shown, _ = trace_of([one(0), one(1, bySplit=both)])
     assert shown.reached["orders-1"] == [None, None, NOON]
-
-
-def test_a_split_that_never_delivered_is_no_line():
-    shown, _ = trace_of([one(0, bySplit={"orders-0": ["reading", NOON, 5], "orders-1": ["caught up", None, 0]})])
-    assert list(shown.reached) == ["orders-0"]
 
 
 def test_batches_that_read_nothing_are_left_out_but_what_they_say_last_is_not():
@@ -326,9 +308,3 @@ def test_the_median_is_between_the_slowest_and_the_fastest(splits):
     times = [*zip(*lines, strict=True)]
     assert times[3][0] < times[3][1] < times[3][2]
     assert all(axis.begin <= slowest <= median <= fastest <= axis.end for slowest, median, fastest in times)
-
-
-def test_of_many_splits_only_the_slowest_begins_at_the_low():
-    shown, _ = trace_of(run(1_000))
-    begins = {name: times[0] for name, times in shown.reached.items()}
-    assert begins == {"slowest": NOON, "median": NOON + HOUR + 18 * MINUTE, "fastest": NOON + 8 * HOUR}

@@ -117,19 +117,6 @@ def test_a_record_of_the_future_is_seen_and_the_rows_behind_it_are_sampled(kafka
     assert "2023-12" not in picture
 
 
-def test_disorder_within_a_partition_counts_by_the_samples(kafka):
-    rng = np.random.default_rng(7)
-    times = even_times(NOON, NOON + HOUR, 20_000) - (rng.random(20_000) < 0.1) * 10 * MINUTE
-    topic = new_topic(kafka, times.astype(np.int64))
-    found = preview(
-        kafka_source(kafka, topic, max_offsets_per_trigger=500),
-        watermark_delay=timedelta(minutes=1),
-        window=timedelta(minutes=1),
-    )
-    assert found.lost_by_spark == pytest.approx(sum(exactly_lost([times], 500, MINUTE, MINUTE)), rel=0.2)
-    assert timedelta(minutes=7) < found.least_delay < timedelta(minutes=10)
-
-
 @pytest.mark.parametrize("limit", [20, 100])
 def test_the_least_delay_loses_nothing_in_small_batches_with_disorder(kafka, limit):
     rng = np.random.default_rng(11)
@@ -143,15 +130,15 @@ def test_the_least_delay_loses_nothing_in_small_batches_with_disorder(kafka, lim
 
 
 def test_aborted_records_are_no_rows(kafka):
-    topic, times = new_topic(kafka, []), even_times(NOON, NOON + DAY, 60_000)
+    topic, times = new_topic(kafka, []), even_times(NOON, NOON + DAY, 12_000)
     with transactions(kafka, topic) as write:
         for part, end in zip(np.array_split(times, 3), ("commit", "abort", "commit"), strict=True):
             write([(0, at_ms) for at_ms in part], end)
     committed = {"isolation.level": "read_committed"}
     source = kafka_source(kafka, topic, kafka=committed, max_offsets_per_trigger=1_000)
     said = preview(source).to_json()
-    assert said["rows"] == pytest.approx(40_000, rel=0.03)
-    assert said["tidegate"]["rows"] == pytest.approx(40_000, rel=0.03)
+    assert said["rows"] == pytest.approx(8_000, rel=0.03)
+    assert said["tidegate"]["rows"] == pytest.approx(8_000, rel=0.03)
 
 
 def test_compacted_records_are_no_rows(kafka):
