@@ -1,7 +1,7 @@
 """tidegate's connectors, the reference and the example keep the rules, on a real broker, endpoint and database.
 
-Rules that run queries of Spark are tested with topics, with and without an archive.  Queries over objects are in
-``tests/sources/s3``, and ``tests/sources/test_kills.py`` continues streams to which more objects come.  Rules about a
+Rules that run queries of Spark are tested with topics.  Queries over archives and objects are in
+``tests/sources``, and ``tests/sources/test_kills.py`` continues streams to which more objects come.  Rules about a
 side that fails are tested with objects, too.  The reference is the base of the mutants, and the example has tests of
 its own.  Each connector gets only LIVES lives of a query.  With ALL_RULES=yes, it gets as many as in a user's run, and
 all rules are tested everywhere.
@@ -20,6 +20,7 @@ from tidegate.conformance.checks import align
 
 LIVES = 3
 EVERYTHING = "ALL_RULES" in os.environ
+WITHOUT_SPARK = tuple(tier for tier in Tier if tier is not Tier.SPARK or EVERYTHING)
 IN_PROCESS = tuple(tier for tier in Tier if tier not in {Tier.SPARK, Tier.FAULTS} or EVERYTHING)
 
 
@@ -59,6 +60,8 @@ class TestKafka(ConnectorSuite):
 
 
 class TestArchive(ConnectorSuite):
+    tiers = WITHOUT_SPARK
+
     @pytest.fixture
     def harness(self, kafka, fails, rule):
         _leave_to_others(rule)
@@ -76,7 +79,7 @@ class TestTable(ConnectorSuite):
 
 
 class TestS3(ConnectorSuite):
-    tiers = tuple(tier for tier in Tier if tier is not Tier.SPARK or EVERYTHING)
+    tiers = WITHOUT_SPARK
 
     @pytest.fixture
     def harness(self, s3, fails, rule):

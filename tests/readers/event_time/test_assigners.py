@@ -132,7 +132,6 @@ def test_numbers_become_the_millisecond_before_or_null_and_never_wrap(unit: str,
     assert by_json([number], unit) == by_header([repr(number).encode()], unit) == [expected]
 
 
-@pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize(
     "value",
     [True, False, None, [], {}, [1700000000], {"at": 1}, "", " ", "nan", "NaN", "inf", "-Infinity", "true", "now",
@@ -140,10 +139,11 @@ def test_numbers_become_the_millisecond_before_or_null_and_never_wrap(unit: str,
      "24-05-01", "2024-05-01T",
      "2024-05-01T10:11:12+24:00", "2024-05-01T10:11+02:0", "2024-05-01T24:00", "2024-05-01Z", "2024-05-01\n"],
 )  # fmt: skip
-def test_what_is_no_time_is_null_in_every_unit(value: Any, unit: str) -> None:
-    assert by_json([value], unit) == [None]
-    if isinstance(value, str):
-        assert by_header([value.encode()], unit) == [None]
+def test_what_is_no_time_is_null_in_every_unit(value: Any) -> None:
+    for unit in UNITS:
+        assert by_json([value], unit) == [None]
+        if isinstance(value, str):
+            assert by_header([value.encode()], unit) == [None]
 
 
 @given(st.lists(st.binary(max_size=12) | json_values.map(lambda v: json.dumps(v).encode()) | st.none(), min_size=1))
@@ -222,11 +222,11 @@ def test_the_size_of_a_number_tells_its_unit(value: object, unit: str | None) ->
 
 
 @pytest.mark.parametrize("zero", [0, 0.0, -0.0, "0", "-0.00", "0e5"])
-@pytest.mark.parametrize("unit", [None, *UNITS])
-def test_zero_is_1970_in_every_unit_and_before_one_is_known(zero: Any, unit: Any) -> None:
+def test_zero_is_1970_in_every_unit_and_before_one_is_known(zero: Any) -> None:
     """Debezium writes zeros while it takes a snapshot; what is read with them must not decide what they mean."""
-    assert by_json([zero, "x"], unit) == [0, None]
-    assert by_header([str(zero).encode(), b"x"], unit) == [0, None]
+    for unit in (None, *UNITS):
+        assert by_json([zero, "x"], unit) == [0, None]
+        assert by_header([str(zero).encode(), b"x"], unit) == [0, None]
 
 
 @pytest.mark.parametrize("value", [1_767_225_599_999_999_999, "1767225599999999999"])
