@@ -48,7 +48,7 @@ def dropped(query):
 def test_a_windowed_count_over_skewed_history_loses_no_row(spark, kafka, tmp_path, monkeypatch, capsys):
     early, late = even_times(NOON, NOON + 24 * HOUR, 10_000), even_times(NOON + 22 * HOUR, NOON + 24 * HOUR, 1_000)
     topic = new_topic(kafka, early, early, early, late)
-    source = kafka_source(kafka, topic, **aligned(180, max_offsets_per_trigger=5_000))
+    source = kafka_source(kafka, topic, **aligned(360, max_offsets_per_trigger=10_000))
     marked = source.read_stream(spark).withWatermark("timestamp", "1 minute")
     counts = marked.groupBy(window("timestamp", "5 minutes")).count()
     query = start(counts, tmp_path, "memory", name="skewed", availableNow=True)
@@ -67,11 +67,9 @@ def test_a_windowed_count_over_skewed_history_loses_no_row(spark, kafka, tmp_pat
     assert account.complete
     # count(*) FILTER (WHERE ...) has the same name in the state, but does not count all rows.
     facts = PlanFacts.of(plan_steps(query), 1)
-    filtered = facts._replace(counts_all=False)
-    assert rows_in_state(spark, str(tmp_path), filtered) == Figure(31_000 - closed, "at least")
-    assert rows_in_state(spark, str(tmp_path)) == Figure(31_000 - closed, "about")
     first = query.recentProgress[0].numInputRows
-    assert rows_in_state(spark, str(tmp_path), facts, 0) == Figure(first)
+    assert rows_in_state(spark, str(tmp_path), facts._replace(counts_all=False), 0) == Figure(first, "at least")
+    assert rows_in_state(spark, str(tmp_path)) == Figure(31_000 - closed, "about")
     monkeypatch.setattr(of_checkpoint, "spark_session", lambda *_: nullcontext(spark))
     of_checkpoint.run_account(str(tmp_path), as_json=True)
     told = json.loads(capsys.readouterr().out)

@@ -155,7 +155,7 @@ FIELDS = {"lines.csv": {"multi_line": True}}
 
 
 @pytest.fixture
-def source(bucket):
+def untimed(bucket):
     def make(key, **fields):
         suffix = key.split(".")[1]
         settings = {"bad_event_time": "record-timestamp", **FIELDS.get(key, {}), **fields}
@@ -189,48 +189,48 @@ def rows_of(source):
 
 
 @pytest.mark.parametrize("key", [*OBJECTS, *OTHERS])
-def test_a_row_without_a_usable_time_is_read_where_last_modified_is_in_the_range(bucket, source, key):
+def test_a_row_without_a_usable_time_is_read_where_last_modified_is_in_the_range(bucket, untimed, key):
     bucket.put(key, (OBJECTS | OTHERS)[key])
     head = bucket.client.head_object(Bucket=bucket.name, Key=f"in/{key}")
     now = int(head["LastModified"].timestamp() * 1000)
     if key in OBJECTS:
-        assert rows_of(source(key)) == ([1, 1], [(NOON, now)])
-    assert rows_of(source(key, starting_timestamp=NOON + 1)) == ([0, 1], [(NOON + 1, now)])
-    assert rows_of(source(key, starting_timestamp=now)) == ([0, 1], [(now, now)])
-    assert rows_of(source(key, ending_timestamp=now)) == ([1, 0], [(NOON, now - 1)])
-    assert rows_of(source(key, ending_timestamp=NOON)) == ([0, 0], [])
-    assert rows_of(source(key, starting_timestamp=now + HOUR)) == ([0, 0], [])
+        assert rows_of(untimed(key)) == ([1, 1], [(NOON, now)])
+    assert rows_of(untimed(key, starting_timestamp=NOON + 1)) == ([0, 1], [(NOON + 1, now)])
+    assert rows_of(untimed(key, starting_timestamp=now)) == ([0, 1], [(now, now)])
+    assert rows_of(untimed(key, ending_timestamp=now)) == ([1, 0], [(NOON, now - 1)])
+    assert rows_of(untimed(key, ending_timestamp=NOON)) == ([0, 0], [])
+    assert rows_of(untimed(key, starting_timestamp=now + HOUR)) == ([0, 0], [])
 
 
 @pytest.mark.parametrize("key", ["malformed.json", "malformed.json.gz"])
 @pytest.mark.parametrize(
     "fields", [{"mode": "DROPMALFORMED"}, {"bad_event_time": "ignore"}, {"bad_event_time": "fail"}]
 )
-def test_a_malformed_line_that_no_time_stands_in_for_widens_no_range(bucket, source, key, fields):
+def test_a_malformed_line_that_no_time_stands_in_for_widens_no_range(bucket, untimed, key, fields):
     bucket.put(key, OBJECTS[key])
-    made = source(key, **fields)
+    made = untimed(key, **fields)
     expected = [1, 0] if "mode" in fields else [1, 1]
     assert rows_of(made) == (expected, [(NOON, NOON)])
     assert rows_of(made.model_copy(update={"starting_timestamp": NOON + 1})) == ([0, 0], [])
 
 
 @pytest.mark.parametrize("unit", [None, "s"])
-def test_json_numbers_are_seconds_in_a_column_of_timestamps(bucket, source, unit):
+def test_json_numbers_are_seconds_in_a_column_of_timestamps(bucket, untimed, unit):
     bucket.put("a.json", f'{{"id":1,"at":{NOON // 1000}}}\n')
     schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
-    made = source("a.json", mode="FAILFAST").model_copy(update={"columns": schema, "event_time_unit": unit})
+    made = untimed("a.json", mode="FAILFAST").model_copy(update={"columns": schema, "event_time_unit": unit})
     inside = made.model_copy(update={"starting_timestamp": NOON}).as_batch()
     assert rows_of(inside) == ([1, 0], [(NOON, NOON)])
     assert rows_of(made.model_copy(update={"ending_timestamp": NOON}).as_batch()) == ([0, 0], [])
 
 
 @pytest.mark.parametrize("columns", [["id", "day"], ["id"]])
-def test_a_folder_gives_the_event_time_of_rows_that_hold_none(bucket, source, columns):
+def test_a_folder_gives_the_event_time_of_rows_that_hold_none(bucket, untimed, columns):
     for day in ("2026-01-01", "2026-01-02"):
         bucket.put(f"day={day}/a.json", '{"id":1,"at":5}\n')
     schema = pa.schema([(name, pa.date32() if name == "day" else pa.int64()) for name in ["at", *columns]])
     fields = {"columns": schema, "event_time": "column:day", "event_time_unit": None, "bad_event_time": "fail"}
-    made = source("a.json").model_copy(update=fields)
+    made = untimed("a.json").model_copy(update=fields)
     new_year = 1_767_225_600_000
     assert rows_of(made)[1] == [(new_year, new_year), (new_year + 24 * HOUR, new_year + 24 * HOUR)]
     if "day" in columns:
