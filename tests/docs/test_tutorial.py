@@ -76,8 +76,8 @@ def test_the_tutorial_runs_from_top_to_bottom(spark, tmp_path, monkeypatch, capf
     with ExitStack() as ending:
         reader = Reader({f'"{name}"': f'"{tmp_path}/{name}"' for name in ("counts", "checkpoint")}, ending)
         for block in (block for block in blocks(PAGE) if block.language != "text"):  # what commands print
-            # Six hours in a few batches, where the page has twelve.
-            reader.type(block.with_own({"9092": str(port), '"30 minutes"': '"2 hours"'}))
+            # Six hours in half as many batches as on the page.
+            reader.type(block.with_own({"9092": str(port), '"30 minutes"': '"1 hour"'}))
             shown.append(capfd.readouterr().out)
             commits.append(len([*Path("checkpoint/commits").glob("[0-9]*")]))
     spark.conf.set("spark.sql.shuffle.partitions", partitions)
