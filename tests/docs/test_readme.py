@@ -36,7 +36,6 @@ class Reader:
     def __init__(self, bucket):
         (port,) = free_ports(1)
         self._own = {"localhost:9092": f"localhost:{port}", "--port 9092": f"--port {port}"}
-        self._own |= {'"maxDrift", "1 hour"': '"maxDrift", "3 hours"'}  # a third of the batches
         self._kafka, self._bucket, self._programs = None, bucket, []
         self.shown = ""
 

@@ -14,12 +14,11 @@ from pyspark.sql import functions as f
 
 import tidegate
 from tests.support.command import await_while_running, finish, started
-from tests.support.streams import HOUR, MINUTE, NOON, even_times, kafka_source, new_topic, running, start
+from tests.support.streams import HOUR, NOON, even_times, kafka_source, new_topic, running, start
 from tests.support.streams import finish as finish_query
 from tidegate import OptionError, WatermarkStrategy
 from tidegate.jobs.account import of_checkpoint
 from tidegate.jobs.account.account import Figure
-from tidegate.windows import TumblingEventTimeWindows
 
 
 def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_path, caplog, monkeypatch, request):
@@ -121,13 +120,3 @@ def test_the_plan_says_that_rows_may_be_read_twice(spark, kafka, tmp_path):
     account = account_of(marked.groupBy(f.window("timestamp", "30 minutes")).count(), tmp_path)
     assert (account.read, account.open, account.complete) == (Figure(300, "at most"), Figure(300, "at most"), True)
     assert account.why
-
-
-def test_late_rows_of_windows_are_those_of_the_source(spark, kafka, tmp_path):
-    later = [NOON + MINUTE, NOON + 2 * HOUR, NOON + 2 * HOUR]
-    topic = new_topic(kafka, [*even_times(NOON, NOON + HOUR, 100), *later])
-    source = kafka_source(kafka, topic, starting_offsets="earliest", max_offsets_per_trigger=100)
-    assigner = TumblingEventTimeWindows.of(timedelta(minutes=10))
-    windows = tidegate.windowed(source.read_stream(spark), key="topic", event_time="timestamp").window(assigner)
-    account = account_of(windows.aggregate(n="count(*)"), tmp_path)
-    assert (account.read, account.late) == (Figure(103), Figure(1))

@@ -112,8 +112,8 @@ def figures(output, name):
 
 def test_aligned_it_loses_no_row_and_unaligned_it_does(spark, kafka, tidegate, tmp_path, monkeypatch):
     strategy = run._ALIGNED.with_watermark_alignment(max_drift=timedelta(hours=6))
-    monkeypatch.setattr(run, "_ALIGNED", strategy)  # a quarter of the batches
-    monkeypatch.setattr(run, "_BATCHES_BY_BACKLOG", 4.5)
+    monkeypatch.setattr(run, "_ALIGNED", strategy)  # a third of the batches
+    monkeypatch.setattr(run, "_BATCHES_BY_BACKLOG", 8.5)
     monkeypatch.setattr(run, "KafkaServer", lambda: nullcontext(kafka))
     monkeypatch.setattr(run, "spark_session", lambda *_: nullcontext(spark))
     html = tmp_path / "pages" / "demo.html"

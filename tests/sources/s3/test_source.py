@@ -12,6 +12,7 @@ from tests.support.queues import event_bridge_body, s3_body, sns_body
 from tests.support.streams import HOUR, MINUTE, NOON, available_now, finish, milliseconds, parsed, running, start
 from tidegate import OptionError, Source, WatermarkStrategy
 from tidegate.enumerators.folders.folder import LocalFolder
+from tidegate.jobs.account.account import NO_ROWS
 from tidegate.jobs.spark_checkpoint import BatchLogs
 from tidegate.windows import TumblingEventTimeWindows
 
@@ -155,6 +156,7 @@ def test_windows_close_on_the_markers_of_folders_and_not_before(spark, bucket, s
         complete = tidegate.progress(query)[0].completeness
         assert milliseconds(complete.until) == NOON + 2 * HOUR - 1
         assert milliseconds(complete.held_from) == NOON + 2 * HOUR
+        assert tidegate.account(query).late == NO_ROWS  # which windows count, so it is no bound
     assert closed() == [(NOON, 10), (NOON + HOUR, 10)]
     bucket.put(f"{folders[2]}/_SUCCESS", b"")
     finish(start(counts, tmp_path / "checkpoint", keep, availableNow=True))
