@@ -62,7 +62,8 @@ class SourceAccount:
     read: its rows, including those that were set aside.
     by_split: how many rows of each split were read, where positions count rows, as in Kafka; offsets without a record
         also count.
-    unselected: how many records a condition of the source left out, such as ``where`` of Kafka; they are not read.
+    unselected: how many of its positions gave no row, if it has a condition, such as ``where`` of Kafka: the condition
+        left out their records, or they have none.
     """
 
     reads: str
@@ -159,8 +160,8 @@ class Account:
         figures = {**{name: getattr(self, key) for key, name in _NAMES.items()}, "set aside": self.set_aside}
         lines = [(name, str(figure)) for name, figure in figures.items() if not (self._is_well and figure == NO_ROWS)]
         unselected = total(source.unselected for source in self.sources)
-        if unselected != NO_ROWS:
-            lines.append(("left out by where", str(unselected)))
+        if unselected.rows != 0:
+            lines.append(("left out by where, or empty", str(unselected)))
         if len(self.sources) > 1:
             lines += [(one.reads, f"{one.read} read, {one.set_aside} set aside") for one in self.sources]
         splits = [
@@ -190,7 +191,7 @@ class Account:
                     "reads": source.reads,
                     "read": source.read.rows,
                     "setAside": source.set_aside.rows,
-                    **({} if source.unselected == NO_ROWS else {"unselected": source.unselected.rows}),
+                    **({} if source.unselected.rows == 0 else {"unselected": source.unselected.rows}),
                     "bySplit": dict(sorted(source.by_split.items())),
                 }
                 for source in self.sources

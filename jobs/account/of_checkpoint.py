@@ -267,6 +267,7 @@ def _source(name: str, reads: Sequence[_Read]) -> SourceAccount:
         Figure(rows, "at most"),  # some offsets have no record
         total(read.set_aside for read in reads),
         by_split,
+        Figure(0, "at least"),  # only Spark's report says whether the source has a condition
     )
 
 

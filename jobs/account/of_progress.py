@@ -227,9 +227,9 @@ class _SourceTally:
         else:  # holes in the log, or estimates
             read = Figure(given, self._bad_bound)
         unselected = NO_ROWS
-        if last is not None and last.selects_rows:  # an offset without a row may also have no record
+        if last is not None and last.selects_rows:
             left = None if read.bound in {"at most", "about"} else self._planned - (read.rows or 0)
-            unselected = Figure(left, "at most")
+            unselected = Figure(left, "exact" if read.bound == "exact" else "at most")
         reads = self._connector if last is None else last.reads
         return SourceAccount(reads, read, set_aside, dict(self._by_split), unselected)
 

@@ -19,6 +19,7 @@ from tests.support.streams import finish as finish_query
 from tidegate import OptionError, WatermarkStrategy
 from tidegate.jobs.account import of_checkpoint
 from tidegate.jobs.account.account import Figure
+from tidegate.windows import TumblingEventTimeWindows
 
 
 def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_path, caplog, monkeypatch, request):
@@ -120,3 +121,12 @@ def test_the_plan_says_that_rows_may_be_read_twice(spark, kafka, tmp_path):
     account = account_of(marked.groupBy(f.window("timestamp", "30 minutes")).count(), tmp_path)
     assert (account.read, account.open, account.complete) == (Figure(300, "at most"), Figure(300, "at most"), True)
     assert account.why
+
+
+def test_rows_read_and_offsets_that_a_condition_left_out_are_all_offsets(spark, kafka, tmp_path):
+    topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 100), even_times(NOON, NOON + HOUR, 50))
+    source = kafka_source(kafka, topic, starting_offsets="earliest", where="offset < 30 AND partition = 0")
+    assigner = TumblingEventTimeWindows.of(timedelta(minutes=10))
+    windows = tidegate.windowed(source.read_stream(spark), key="topic", event_time="timestamp").window(assigner)
+    account = account_of(windows.aggregate(n="count(*)"), tmp_path)  # of rows that the source sums up
+    assert (account.read, account.sources[0].unselected, account.complete) == (Figure(30), Figure(120), True)

@@ -151,15 +151,18 @@ def test_records_may_be_lost_unseen_if_the_source_skips_them(said, plan, missing
     assert [sentence for sentence in account.missing if "failOnDataLoss is false" in sentence] == [*account.missing]
 
 
-def test_records_that_a_condition_left_out_are_named_and_not_read():
-    batch = stateful(0, source={"latestOffset": report(selectsRows=True), "numInputRows": 40})
-    account = of(batch)
-    assert (account.read, account.complete) == (Figure(40), True)
-    assert ("left out by where", "at most 60") in account.lines()
+def test_offsets_of_which_a_condition_left_no_row_are_named_and_not_read():
+    def left_out(**said):
+        given = {"latestOffset": report(selectsRows=True), "numInputRows": 40, **said}
+        lines = dict(of(batch := stateful(0, source=given)).lines()), dict(of(batch, plan=None).lines())
+        return [line.get("left out by where, or empty") for line in lines]
+
+    account = of(stateful(0, source={"latestOffset": report(selectsRows=True), "numInputRows": 40}))
+    assert (account.read, account.sources[0].unselected, account.complete) == (Figure(40), Figure(60), True)
     assert account.to_json()["sources"][0]["unselected"] == 60
-    assert not any(name == "left out by where" for name, _ in of(stateful(0, source={"numInputRows": 40})).lines())
-    unknown = of(batch, plan=None)
-    assert ("left out by where", "unknown") in unknown.lines()
+    assert left_out() == ["60", "unknown"]
+    assert left_out(latestOffset=report(selectsRows=True, badRecordsTotal=0)) == ["at most 60", "unknown"]
+    assert left_out(latestOffset=report()) == [None, None]
 
 
 @pytest.mark.parametrize("given_rows", [100, 91])

@@ -146,6 +146,11 @@ def test_a_run_may_end_before_it_has_told_of_its_last_bad_records(logged):
     assert account.missing == ("how many bad records, if any, a run set aside in its last batch",)
 
 
+def test_a_condition_may_also_leave_out_rows_of_batches_of_which_spark_told_nothing(logged):
+    account = logged(*[(0, 1_000)] * 2, found={1: told(1, 40, {"selectsRows": True})})
+    assert (account.read, account.sources[0].unselected) == (Figure(140, "at most"), Figure(60, "at least"))
+
+
 @pytest.mark.parametrize("batch", [told(1, others=1, runId="of two"), told(1, said={"planner": None}, runId="repeats")])
 def test_runs_that_cannot_be_added_up_leave_bounds(logged, batch):
     account = logged((0, 1_000), (1_000, 1_000), found={0: told(0), 1: batch})
