@@ -21,13 +21,22 @@ class _WithoutOptions(QuietTrigger):
         return cls()
 
 
-class _AtWatermark(_WithoutOptions):
+class _AwaitsEnd(_WithoutOptions, OneClockTrigger):
+    def on_element(
+        self, element: Mapping[str, Any], timestamp: int, window: Window, ctx: TriggerContext
+    ) -> TriggerResult:
+        """Wait for the end of the window."""
+        self._register_timer(window.max_timestamp(), ctx)
+        return TriggerResult.CONTINUE
+
+
+class _AtWatermark(_AwaitsEnd):
     def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         """Fire at the end of the window."""
         return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
 
 
-class _AtEnd(_WithoutOptions, OneClockTrigger):
+class _AtEnd(_AwaitsEnd):
     """Waits for the end of the window, and of windows that merge."""
 
     def can_merge(self) -> bool:
@@ -59,8 +68,7 @@ class EventTimeTrigger(_AtWatermark, _AtEnd):
         """Fire at once behind the watermark, else at the end of the window."""
         if window.max_timestamp() <= ctx.get_current_watermark():
             return TriggerResult.FIRE
-        ctx.register_event_time_timer(window.max_timestamp())
-        return TriggerResult.CONTINUE
+        return super().on_element(element, timestamp, window, ctx)
 
 
 class ProcessingTimeTrigger(_AtEnd):
@@ -71,13 +79,6 @@ class ProcessingTimeTrigger(_AtEnd):
     processing_time = True
     reads_rows = False
 
-    def on_element(
-        self, element: Mapping[str, Any], timestamp: int, window: Window, ctx: TriggerContext
-    ) -> TriggerResult:
-        """Wait for the end of the window."""
-        ctx.register_processing_time_timer(window.max_timestamp())
-        return TriggerResult.CONTINUE
-
     def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         """Fire."""
         return TriggerResult.FIRE
@@ -86,26 +87,17 @@ class ProcessingTimeTrigger(_AtEnd):
 class EndOfStreamTrigger(_AtWatermark):
     """Fires once the watermark is plus infinity, 2**63 - 1."""
 
-    stateless = first_row_decides = True
-    frees_rows = True
-    event_time = True
+    stateless = first_row_decides = frees_rows = True
+    event_time = _by_watermark = True
     processing_time = False
     reads_rows = False
-
-    def on_element(
-        self, element: Mapping[str, Any], timestamp: int, window: Window, ctx: TriggerContext
-    ) -> TriggerResult:
-        """Wait for the end."""
-        ctx.register_event_time_timer(window.max_timestamp())
-        return TriggerResult.CONTINUE
 
 
 class NeverTrigger(_WithoutOptions):
     """Never fires."""
 
     stateless = first_row_decides = True
-    event_time = False
-    processing_time = False
+    event_time = processing_time = False
     reads_rows = False
 
     def on_element(
