@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from hashlib import blake2b
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, IntegerType, StructType
 
 from tidegate.errors import CheckpointError
 from tidegate.spark_private import state_answers
@@ -22,10 +23,14 @@ from tidegate.windows.spark.buckets import check_same_windows
 from tidegate.windows.spark.keys import Key
 from tidegate.windows.spark.pages import Kept, Pages
 
+# Not in DDL, and one map for all: in each task Spark parses each text, and makes encoders for each map, for 30 ms.
+_PLACE = StructType().add("kind", BinaryType()).add("number", IntegerType()).add("part", IntegerType())
+_VALUE = StructType().add("bytes", BinaryType())
+_HEADER = (b"head", 0)
 _PART = 1_000_000  # bytes
 _VERSION = b"\x01"  # the first byte of every value: then come the number of its parts in two bytes, and its bytes
 _PROTOCOL = 5  # of the pickled keys by which chunks are found
-_LAYOUT = 5  # of all values; it goes up with every change of what is stored
+_LAYOUT = 6  # of all values; it goes up with every change of what is stored
 _ALL_FROM = 4  # if a batch reads one of so many pages or more, reading all of them takes less
 
 
@@ -64,8 +69,7 @@ class BucketState:
 
     def __init__(self, handle: StatefulProcessorHandle, description: Mapping[str, str], layout: Layout) -> None:
         self._handle, self._description, self._layout = handle, dict(description), layout
-        self._keys: MapState = handle.getMapState("keys", "part int", "bytes binary")
-        self._chunks: MapState = handle.getMapState("rows", "key binary, chunk int, part int", "bytes binary")
+        self._values: MapState = handle.getMapState("keys", _PLACE, _VALUE)
         self._header: _Parts = []
         self._parts: dict[tuple[bytes, int], _Parts] = {}
         self._changes: list[Callable[[], None]] = []  # state calls that Spark gets when the bucket is stored
@@ -79,7 +83,7 @@ class BucketState:
         Raises CheckpointError if windows with another description stored it.
         """
         self._parts, self._changes, self._count = {}, [], 0
-        self._header = _read(self._part_of_header(0), self._part_of_header)
+        self._header = self._all_parts(self._value(*_HEADER, 0), *_HEADER)
         if not self._header:
             return KeyBucket(self._pages())
         stored = _stored(self._header)
@@ -110,7 +114,7 @@ class BucketState:
         }
         is_kept = is_witness or pages.size > 0 or bucket.watermark_ms is not None
         parts = _parted(json.dumps(stored).encode()) if is_kept else []
-        self._change(self._keys, (), self._header, parts)
+        self._change(_HEADER, self._header, parts)
         state_answers(self._handle, self._changes)
 
     def read(self, kind: bytes, numbers: Collection[int]) -> dict[int, bytes]:
@@ -121,26 +125,27 @@ class BucketState:
         if len(unread) > 1 and len(unread) * _ALL_FROM >= self._count and not self._layout.has_chunks:
             self._read_all()
         unread = [number for number in unread if (kind, number) not in self._parts]
-        rows = state_answers(self._handle, [partial(self._chunks.getValue, (kind, number, 0)) for number in unread])
+        rows = state_answers(self._handle, [partial(self._values.getValue, (kind, number, 0)) for number in unread])
         for number, row in zip(unread, rows, strict=True):
-            self._parts[kind, number] = _read(_bytes(row), partial(self._value, kind, number))
+            self._parts[kind, number] = self._all_parts(_bytes(row), kind, number)
         return {number: _joined(parts) for number in numbers if (parts := self._parts[kind, number])}
 
     def write(self, kind: bytes, number: int, value: bytes | None) -> None:
         """Store a page or block that was read before, or is new; None: it is empty.  Spark gets it by ``store``."""
         parts = [] if value is None else _parted(value)
-        self._change(self._chunks, (kind, number), self._parts.get((kind, number), []), parts)
+        self._change((kind, number), self._parts.get((kind, number), []), parts)
         self._parts[kind, number] = parts
 
     def of_key(self, key: Key, value: bytes | None) -> StoredKey:
         """Return the store that the operator reads and writes for one key."""
-        return StoredKey(self._chunks, key, value)
+        return StoredKey(self._values, key, value)
 
-    def _change(self, state: MapState, place: tuple[Any, ...], before: _Parts, parts: _Parts) -> None:
+    def _change(self, place: tuple[bytes, int], before: _Parts, parts: _Parts) -> None:
         for number, part in enumerate(parts):
             if number >= len(before) or part != before[number]:
-                self._changes.append(partial(state.updateValue, (*place, number), (part,)))
-        self._changes += [partial(state.removeKey, (*place, number)) for number in range(len(parts), len(before))]
+                self._changes.append(partial(self._values.updateValue, (*place, number), (part,)))
+        removed = range(len(parts), len(before))
+        self._changes += [partial(self._values.removeKey, (*place, number)) for number in removed]
 
     def _pages(self, kept: Kept = Kept()) -> Pages:  # noqa: B008 - it cannot change
         return Pages(self, self._layout.schema, self._layout.keys, kept)
@@ -148,25 +153,29 @@ class BucketState:
     def _read_all(self) -> None:
         """Read all pages and blocks: Spark sends many at once."""
         found: dict[tuple[bytes, int], dict[int, bytes]] = {}
-        for (kind, number, part), (value,) in self._chunks.iterator():
+        for (kind, number, part), (value,) in self._values.iterator():
             found.setdefault((bytes(kind), number), {})[part] = bytes(value)
         for place, parts in found.items():
             self._parts.setdefault(place, [parts[part] for part in range(len(parts))])
         for number in range(self._count):
             self._parts.setdefault((b"page", number), [])
 
-    def _part_of_header(self, part: int) -> bytes | None:
-        return _bytes(self._keys.getValue((part,)))
+    def _all_parts(self, first: bytes | None, kind: bytes, number: int) -> _Parts:
+        """Return the parts of a value, of which the first is known; others are read."""
+        if first is None or first[:1] != _VERSION:
+            return [] if first is None else [first]
+        count = int.from_bytes(first[1:3], "little")
+        return [first, *(self._value(kind, number, part) or b"" for part in range(1, count))]
 
     def _value(self, kind: bytes, number: int, part: int) -> bytes | None:
-        return _bytes(self._chunks.getValue((kind, number, part)))
+        return _bytes(self._values.getValue((kind, number, part)))
 
 
 class StoredKey:
     """The stored state of one key.  Chunks of rows may be large and are rarely read, so each is kept by itself."""
 
-    def __init__(self, chunks: MapState, key: Key, value: bytes | None) -> None:
-        self._chunks, self._key, self.value = chunks, key, value
+    def __init__(self, values: MapState, key: Key, value: bytes | None) -> None:
+        self._values, self._key, self.value = values, key, value
 
     def read(self) -> bytes | None:
         """Return the state of the key."""
@@ -179,8 +188,8 @@ class StoredKey:
     def read_rows(self, chunk: int) -> bytes:
         """Return a chunk of rows that is stored.  Spark would warn if it were asked for a part that is not there."""
         parts: list[bytes] = []
-        while not parts or (len(parts[-1]) == _PART and self._chunks.containsKey(self._part(chunk, len(parts)))):
-            value = self._chunks.getValue(self._part(chunk, len(parts)))
+        while not parts or (len(parts[-1]) == _PART and self._values.containsKey(self._part(chunk, len(parts)))):
+            value = self._values.getValue(self._part(chunk, len(parts)))
             parts.append(b"" if value is None else bytes(value[0]))
         return b"".join(parts)
 
@@ -188,9 +197,9 @@ class StoredKey:
         """Store a chunk of rows, or remove it (None)."""
         number = 0
         for number, part in enumerate(_cut(value or b""), 1):
-            self._chunks.updateValue(self._part(chunk, number - 1), (part,))
-        while self._chunks.containsKey(self._part(chunk, number)):
-            self._chunks.removeKey(self._part(chunk, number))
+            self._values.updateValue(self._part(chunk, number - 1), (part,))
+        while self._values.containsKey(self._part(chunk, number)):
+            self._values.removeKey(self._part(chunk, number))
             number += 1
 
     def _part(self, chunk: int, number: int) -> tuple[bytes, int, int]:
@@ -226,17 +235,6 @@ def _stored(header: _Parts) -> dict[str, Any]:
 
 def _bytes(row: Any) -> bytes | None:
     return None if row is None else bytes(row[0])
-
-
-def _read(first: bytes | None, part_of: Callable[[int], bytes | None]) -> list[bytes]:
-    if first is None or first[:1] != _VERSION:
-        return [] if first is None else [first]
-    return [first, *_others(part_of, int.from_bytes(first[1:3], "little"))]
-
-
-def _others(part_of: Callable[[int], bytes | None], count: int) -> Iterator[bytes]:
-    for number in range(1, count):
-        yield part_of(number) or b""
 
 
 def _joined(parts: list[bytes]) -> bytes:

@@ -228,7 +228,7 @@ def test_a_stored_state_is_read_on_until_its_layout_has_another_number(name):
     assert (spark.stored(), spark.timers) == (0, set())
 
 
-@pytest.mark.parametrize(("layout", "age"), [(4, "an older"), (6, "a newer")])
+@pytest.mark.parametrize(("layout", "age"), [(5, "an older"), (7, "a newer")])
 def test_a_state_of_another_layout_is_refused(monkeypatch, layout, age):
     monkeypatch.setattr(state, "_LAYOUT", layout)
     spark = begun("texts by key")
