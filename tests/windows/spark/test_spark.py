@@ -9,7 +9,6 @@ from datetime import timedelta
 from functools import reduce
 
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
@@ -18,9 +17,9 @@ from tests.sources.memory import MemorySource, append, load
 from tests.support.streams import available_now
 from tests.windows.spark.replay import KINDS, column_of, each_alone, replayed
 from tidegate import WatermarkStrategy
+from tidegate.enumerators.planning.offset import Offset
 from tidegate.sources.progress.query import QueryProgress
 from tidegate.windows import (
-    ContinuousEventTimeTrigger,
     CountTrigger,
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
@@ -65,12 +64,12 @@ class Positions(ProcessWindowFunction):
         return [{"positions": sorted(row["position"] for row in elements)}]
 
 
-SESSIONS, DAYS = EventTimeSessionWindows.with_gap(seconds(1)), TumblingEventTimeWindows.of(timedelta(days=1))
-EVERY_HALF_MINUTE = ContinuousEventTimeTrigger.of(seconds(30))
+SESSIONS = EventTimeSessionWindows.with_gap(seconds(1))
 AGGREGATES = {"rows": "count(*)", "total": "sum(position)", "mean": "round(sum(position * 2) / count(position), 3)"}
 AGGREGATES |= {"least": "min(position)", "last": "max(timestamp)", "even": "count(*) FILTER (WHERE position % 2 = 0)"}
 AGGREGATES |= {"price": "avg(CAST(position * 0.37 AS DECIMAL(8, 2)))", "odd": "count_if(position % 2 = 1)"}
 SUMS = {"rows": "count(*)", "total": "sum(position)", "last": "max(position)", "mean": "avg(position)"}
+SEVEN = PurgingTrigger.of(CountTrigger.of(7))
 SHIFTED = TumblingEventTimeWindows.of(seconds(5), seconds(2))
 OVERLAPPING = SlidingEventTimeWindows.of(seconds(7), seconds(3), seconds(-1))
 
@@ -80,9 +79,8 @@ def gap_of(row):
     return seconds(1 + position % 2)
 
 
-def windows_of(rows, assigner, trigger=None, lateness=0):
-    windows = tidegate.windowed(rows, "split", "timestamp").window(assigner).allowed_lateness(seconds(lateness))
-    return windows if trigger is None else windows.trigger(trigger)
+def windows_of(rows, assigner, lateness=0):
+    return tidegate.windowed(rows, "split", "timestamp").window(assigner).allowed_lateness(seconds(lateness))
 
 
 def greatest(one, other):
@@ -121,15 +119,14 @@ def operators(source, spark):
     mixed = of_a.mapInPandas(doubled_in_pandas, rows.schema).union(of_b)
     dynamic = windows_of(mixed, DynamicEventTimeSessionWindows.with_dynamic_gap(gap_of))
     sessions = windows_of(rows, SESSIONS, lateness=20).side_output_late("late").side_output("least", "position bigint")
-    by_seven = tidegate.windowed(rows, "split").window(GlobalWindows.create())
+    by_seven = tidegate.windowed(rows, "split").window(GlobalWindows.create()).trigger(SEVEN)
     return {
         "sessions": sessions.process(Positions(), "positions array<bigint>"),
         "with steps": windows_of(with_steps(source, spark), SHIFTED).side_output_late("late").aggregate(**AGGREGATES),
         "dynamic": dynamic.aggregate(total="sum(position)"),
         "sums": windows_of(rows, SHIFTED, lateness=20).aggregate(**SUMS),
-        "greatest": windows_of(of_a, DAYS, EVERY_HALF_MINUTE).reduce(greatest).drop("timestamp"),
         "kinds": kinds_of_keys(rows).buckets(4).side_output_late("late").aggregate(rows="count(*)"),
-        "without time": by_seven.trigger(PurgingTrigger.of(CountTrigger.of(7))).aggregate(rows="count(*)"),
+        "without time": by_seven.reduce(greatest).drop("timestamp"),
     }
 
 
@@ -199,8 +196,8 @@ def by_spark(spark, source, tmp_path_factory):
 def expect(source, ran):
     """Takes windows, and returns the results that fire and the late rows, by the pure operator."""
 
-    def expected(assigner, trigger=None, lateness=0):
-        harness = WindowHarness(assigner, trigger, None, seconds(lateness))
+    def expected(assigner, lateness=0):
+        harness = WindowHarness(assigner, allowed_lateness=seconds(lateness))
         splits = {split: (split, [time for _, time in rows]) for split, rows in load(source.path).items()}
         return replayed(harness, ran.checkpoint, splits, "position")
 
@@ -218,7 +215,7 @@ def test_windows_fire_with_the_rows_of_the_pure_operator(ran, expect):
 
 
 def test_the_progress_tells_what_each_operator_keeps_in_each_bucket(ran):
-    assert len({operator for operator, _ in ran.open}) == 7
+    assert len({operator for operator, _ in ran.open}) == 6
     assert {bucket for _, bucket in ran.open} <= {*range(4), *balanced(1).tolist()}
     assert all(kept.number > 0 for kept in ran.open.values() if kept.due is not None)
 
@@ -273,26 +270,17 @@ def test_sliding_windows_of_spark_are_those_of_flink_also_where_the_slide_does_n
     assert by_spark.values("overlapping") == sorted(((*window, sum(rows)) for *window, rows in expected), key=str)
 
 
-def test_other_windows_of_spark_are_refused_at_a_restart_in_a_sentence_that_names_the_change(spark, source, by_spark):
-    longer = windows_of(with_steps(source, spark), TumblingEventTimeWindows.of(seconds(6), seconds(2)))
-    same = windows_of(source.read_stream(spark), OVERLAPPING)
-    streams = {
-        "with steps": longer.aggregate(**AGGREGATES),
-        "overlapping": same.aggregate(total="sum(position)"),
-        "kinds": kinds_of_keys(source.read_stream(spark)).aggregate(rows="count(*)"),
-    }
-    told = r"assigner was 'TumblingEventTimeWindows\(.*size=5000.*' and is 'TumblingEventTimeWindows\(.*size=6000"
-    with pytest.raises(StreamingQueryException, match=f"holds the state of other windows: {told}.*new checkpoint"):
-        written(spark, streams, by_spark.checkpoint)
+def test_windows_of_spark_are_described_in_the_checkpoint_so_that_a_restart_with_others_is_refused(by_spark):
+    told = [described for described in described_in(by_spark.checkpoint) if "min(position)" in str(described)]
+    assert [windows["assigner"] for windows in told] == ["TumblingEventTimeWindows(offset=2000, size=5000)"]
 
 
-def test_rows_that_only_tell_the_watermark_close_windows_and_open_none_and_python_functions_reduce(ran, expect):
-    expected, _ = expect(DAYS, EVERY_HALF_MINUTE)
-    of_a = [(*window, max(rows)) for *window, rows in expected if window[0] == "a"]
-    assert len(of_a) > 2
-    assert ran.values("greatest") == sorted(of_a, key=str)
+def described_in(checkpoint):
+    """Return how the offsets of the first batch describe the windows of each source."""
+    _, _, *offsets = (checkpoint / "offsets" / "0").read_text().splitlines()
+    return [Offset.recognized(json.loads(offset)).add_ons["windows"] for offset in offsets]
 
 
-def test_windows_that_rows_alone_make_fire_need_no_time(ran):
-    counts = [("a", None, None, 7)] * 17 + [("b", None, None, 7)] * 17
-    assert ran.values("without time") == counts
+def test_windows_that_rows_alone_make_fire_need_no_time_and_python_functions_reduce_them(ran):
+    greatest_of_seven = [(split, None, None, position) for split in "ab" for position in range(6, 119, 7)]
+    assert ran.values("without time") == sorted(greatest_of_seven, key=str)
