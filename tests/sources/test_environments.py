@@ -15,6 +15,7 @@ import pytest
 from pyspark import cloudpickle
 
 import tidegate
+from tests.sources.kafka.test_event_time import produce
 from tests.support.command import PATIENCE_S
 from tests.support.logs import coordinating
 from tests.support.pages import ROOT
@@ -146,8 +147,20 @@ print(rows, "numpy" in sys.modules, "pandas" in sys.modules)
 """
 
 
-def test_records_their_event_times_and_watermarks_are_read_without_pandas(kafka):
-    topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 100), even_times(NOON, NOON + HOUR, 50))
+TYPED = {
+    "value_format": "json",
+    "value_schema": "n BIGINT, at TIMESTAMP",
+    "event_time": "value.at",
+    "where": "value.n >= 0 AND (value.at > '2020-01-01T00:00:00Z' OR value.n IN (1, 2.5)) AND key IS NOT NULL",
+}
+
+
+@pytest.mark.parametrize("fields", [{}, TYPED])
+def test_records_their_event_times_and_watermarks_are_read_without_pandas(kafka, fields):
+    topic = new_topic(kafka, *([] if fields else even_times(NOON, NOON + HOUR, count) for count in (100, 50)))
+    for partition, count in enumerate((100, 50) if fields else ()):
+        values = [b'{"n":%d,"at":"2023-11-15T12:%02d:00Z"}' % (n, n % 60) for n in range(count)]
+        produce(kafka, topic, partition, [(value, []) for value in values])
     source = kafka_source(
         kafka,
         topic,
@@ -155,6 +168,7 @@ def test_records_their_event_times_and_watermarks_are_read_without_pandas(kafka)
         include_headers=True,
         include_event_time=True,
         source_watermark="rows",
+        **fields,
     )
     with coordinating(source, limits=Limits(aligned=False)) as run:
         tasks, state = run.everything()
