@@ -9,8 +9,10 @@ from tidegate import KafkaSource, S3Source, WatermarkStrategy
 from tidegate.windows import TumblingEventTimeWindows
 
 
-def start(spark, servers, topic, archive, out):
-    """Copy a typed topic and its archive."""
+def start(spark, servers, topic, archive, out, *, permissive=False):
+    """Copy a typed topic and its archive.  permissive: bad records, too, with null where they cannot be read."""
+    aside = {"bad_records_path": f"{out}/bad"}
+    policy = {"mode": "PERMISSIVE", "bad_event_time": "ignore"} if permissive else aside
     source = KafkaSource(
         bootstrap_servers=servers,
         subscribe=[topic],
@@ -19,8 +21,8 @@ def start(spark, servers, topic, archive, out):
         max_offsets_per_trigger=2_000,
         value_format="json",
         value_schema="n BIGINT",
-        bad_records_path=f"{out}/bad",
         watermarks=WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=1)),
+        **policy,
     )
     return start_to_parquet(source.read_stream(spark), out, availableNow=True)
 

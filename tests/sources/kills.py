@@ -31,7 +31,7 @@ def start_module(module, out, *arguments, **environment):
             [sys.executable, "-m", module, *arguments],
             stdout=log,
             stderr=log,
-            env={**os.environ, **environment},
+            env={**os.environ, "SPARK_SUBMIT_OPTS": "", **environment},  # it commits as the Spark of users does
             start_new_session=True,
         )
 
@@ -87,9 +87,9 @@ def let_end(driver, out):
 
 
 def written(spark, out):
-    """Return all records in the output, as sorted (partition, offset); their values hold the same offsets."""
+    """Return all records in the output, as sorted (partition, offset); values that are JSON hold the same offset."""
     rows = spark.read.parquet(f"{out}/data").select("partition", "offset", "value.n").collect()
-    assert all(row["n"] == row["offset"] for row in rows)
+    assert all(row["n"] == (row["offset"] if row["offset"] % NO_JSON_EVERY else None) for row in rows)
     return sorted((row["partition"], row["offset"]) for row in rows)
 
 
@@ -121,9 +121,15 @@ def values(begin):
     return np.frombuffer("".join(texts).encode(), np.uint8).reshape(ROWS_AN_HOUR, 16)
 
 
-def judge_written(spark, out, counts):
-    """Raise AssertionError unless the output and the bad records are those of a ``skewed_topic``."""
+def judge_written(spark, out, counts, *, permissive=False):
+    """Raise AssertionError unless the output and the bad records are those of a ``skewed_topic``.
+
+    permissive: the query got the bad ones, too.
+    """
     records = every(counts)
+    if permissive:
+        assert written(spark, out) == records
+        return
     bad = [(p, offset) for p, offset in records if offset % NO_JSON_EVERY == 0 or (p == 2 and offset % BAD_EVERY == 0)]
     assert written(spark, out) == sorted({*records} - {*bad})
     assert sorted(set_aside(out)) == bad

@@ -1,10 +1,11 @@
 """Kills archivers into a table, and queries over its seam, at random moments; run by hand, for a quarter of an hour.
 
-    python -m tests.sources.kafka.table_kills [--kills 8] [--hours 60]
+    python -m tests.sources.kafka.table_kills [--kills 8] [--hours 60] [--permissive]
 
 For Delta and for Iceberg, the archiver appends hour after hour of a topic, of which Kafka has deleted the beginning,
 while a query reads both.  By turns, one of them is killed, as often as is said.  Then both end in peace, and the rows
-of the table and of the query's output must be those of the topic, each once.  KILLS_SEED chooses other moments.
+of the table and of the query's output must be those of the topic, each once.  Some values are no JSON: the query sets
+them aside, or gets them as null with ``--permissive``.  KILLS_SEED chooses other moments.
 """
 
 import argparse
@@ -72,15 +73,16 @@ def judge_table(kafka, topic, table, counts, old):
     assert held == kept + old - (kept & old), f"{sum(held.values())} rows of {sum(counts)}"
 
 
-def run(kafka, table, kills, hours, home, dice):
+def run(kafka, table, given, home, dice):
+    kills, hours = given.kills, given.hours
     home.mkdir()
     topic, counts = skewed_topic(kafka, hours)
     archive(kafka, topic, table, NOON + HOUR * hours // 4)
     old = digests(pa.Table.from_pylist(table.rows(), SCHEMA))
     for partition, count in enumerate(counts[:2]):
         delete_before(kafka, topic, count // 8, partition)
-    given = {"servers": kafka.bootstrap_servers, "topic": topic, "archive": table.location}
-    queries = json.dumps([("tests.sources.driver", str(home), given)])
+    of_query = {"servers": kafka.bootstrap_servers, "topic": topic, "archive": table.location}
+    queries = json.dumps([("tests.sources.driver", str(home), {**of_query, "permissive": given.permissive})])
     arguments = CORES, json.dumps(tidegate.session_conf()), queries
     for number in range(kills):
         until = NOON + HOUR * hours * (number + 1 + kills) // (4 * kills)
@@ -98,19 +100,20 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=8)
     parser.add_argument("--hours", type=int, default=60)
+    parser.add_argument("--permissive", action="store_true")
     given, dice = parser.parse_args(), dice_of_kills()
     with KafkaServer() as kafka, tempfile.TemporaryDirectory() as folder:
         runs = {}
         for table in (Delta(f"{folder}/table"), Iceberg(f"{folder}/table")):
             home = Path(folder) / table.kind
             try:
-                runs[home] = run(kafka, table, given.kills, given.hours, home, dice)
+                runs[home] = run(kafka, table, given, home, dice)
             except AssertionError:
                 print(log_of(home))
                 raise
         spark = driver_session(CORES, {})
         for home, counts in runs.items():
-            judge_written(spark, home, counts)
+            judge_written(spark, home, counts, permissive=given.permissive)
             print(f"{home.name}: {sum(counts)} records exact in the table and in the output of the query")
         spark.stop()
 
