@@ -35,7 +35,10 @@ if os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > ENOUGH_BYTES:  # n
 
 # For the few rows of a test, code that is generated and compiled costs a fifth more than it saves.
 INTERPRETED = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
-os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-Dspark.ui.enabled=false {INTERPRETED}")
+# With Spark's default, Hadoop runs ten processes, readlink and chmod, for each file of a local checkpoint.
+MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+FILES = f"-Dspark.sql.streaming.checkpointFileManagerClass={MANAGER}"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-Dspark.ui.enabled=false {INTERPRETED} {FILES}")
 
 # Python workers find the example's connector as they would find an installed one.
 EXAMPLE = Path(__file__).parents[1] / "examples" / "custom_connector"
