@@ -18,7 +18,7 @@ OPENED = [
     for name in ("java.lang", "java.util", "java.time")
     for word in ("--add-opens", f"java.base/{name}=ALL-UNNAMED")
 ]
-SOURCES = Path(__file__).parent / "java"
+SOURCE = Path(__file__).parent / "java" / "Windows.java"
 
 
 def class_path() -> list[str]:
@@ -54,19 +54,20 @@ class Flink:
 
 
 @contextmanager
-def running(program: str, servers: str, topic: str, cores: int) -> Iterator[Flink]:
+def running(records: str, servers: str, topic: str, cores: int) -> Iterator[Flink]:
     """Start a JVM for Flink's jobs over a topic, with the memory of the session of Spark.
 
-    program: one of the Java classes beside this module.
+    records: ``raw`` or ``json``.
     """
     with TemporaryDirectory() as folder:
         command = [
-            *compiled(SOURCES / f"{program}.java", class_path(), folder),
+            *compiled(SOURCE, class_path(), folder),
             "-Xmx4g",
-            program,
+            SOURCE.stem,
             servers,
             topic,
             str(cores),
+            records,
         ]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         with subprocess.Popen(command, text=True, **pipes) as process:

@@ -75,6 +75,11 @@ WAYS: dict[str, Callable[[DataFrame], DataFrame]] = {"spark": spark_s_own, "nati
 FLINK, TOPIC, CORES = "flink", "windows-{}", 2
 ALIGNED = {"endingOffsets": "latest", "maxDrift": "1 hour"}
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+# Flink has no checkpoints here, and Spark need not start processes for each file of its own.
+LOCAL_FILES = {
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
+    "FileSystemBasedCheckpointFileManager"
+}
 
 
 def write(kafka: KafkaServer, keys: int, arguments: argparse.Namespace) -> None:
@@ -171,7 +176,7 @@ def main() -> None:
     arguments = parser.parse_args()
     all_keys = [typed.SHOPS] if arguments.json else arguments.keys
     with KafkaServer() as kafka:
-        settings = {**tidegate.session_conf(worker_daemon=True), "spark.jars": built_in_jars()}
+        settings = {**tidegate.session_conf(worker_daemon=True), **LOCAL_FILES, "spark.jars": built_in_jars()}
         spark = session(CORES, settings={name: str(value) for name, value in settings.items()})
         for keys in all_keys:
             write(kafka, keys, arguments)
@@ -185,8 +190,8 @@ def main() -> None:
             of_topic = {**options, "subscribe": TOPIC.format(keys)}
             return rows_of(spark, way, of_topic, json_values=arguments.json)
 
-        program = "Orders" if arguments.json else "Windows"
-        with flink.running(program, kafka.bootstrap_servers, TOPIC.format(""), CORES) as job:
+        records = "json" if arguments.json else "raw"
+        with flink.running(records, kafka.bootstrap_servers, TOPIC.format(""), CORES) as job:
             for keys in all_keys:
                 measure(spark, load, job, arguments, keys)
         spark.stop()

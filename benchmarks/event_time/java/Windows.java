@@ -1,16 +1,23 @@
 import java.io.BufferedReader;
+import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.time.Instant;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.functions.AggregateFunction;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.api.java.functions.KeySelector;
+import org.apache.flink.api.java.tuple.Tuple;
 import org.apache.flink.api.java.tuple.Tuple2;
+import org.apache.flink.api.java.tuple.Tuple3;
 import org.apache.flink.api.java.tuple.Tuple5;
 import org.apache.flink.connector.kafka.source.KafkaSource;
 import org.apache.flink.connector.kafka.source.enumerator.initializer.OffsetsInitializer;
 import org.apache.flink.connector.kafka.source.reader.deserializer.KafkaRecordDeserializationSchema;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.DeserializationFeature;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 import org.apache.flink.streaming.api.functions.windowing.WindowFunction;
@@ -20,10 +27,11 @@ import org.apache.flink.util.Collector;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 
 /**
- * Counts the rows of minutes and adds up their offsets, by key, for each number of keys that comes on a line, which
- * has a topic of its own. It answers with the seconds from the first row to the end of the job.
+ * Counts the rows of minutes and adds up a number, by key, for each topic's suffix that comes on a line. It answers
+ * with the seconds from the first row to the end of the job.
  *
- * <p>Arguments: the broker, the name of topics without the number of keys, and the parallelism.
+ * <p>Arguments: the broker, the name of topics without the suffix, the parallelism, and {@code raw} or {@code json}:
+ * keys and offsets of records by their timestamps, or orders in JSON.
  */
 public class Windows {
     private static volatile long begun;
@@ -32,39 +40,68 @@ public class Windows {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             begun = 0;
-            run(arguments[0], arguments[1], Integer.parseInt(arguments[2]), Long.parseLong(line));
+            String topic = arguments[1] + line;
+            int parallelism = Integer.parseInt(arguments[2]);
+            if (arguments[3].equals("json")) {
+                WatermarkStrategy<Tuple3<String, Double, Long>> times = WatermarkStrategy.forMonotonousTimestamps();
+                times = times.withTimestampAssigner((order, timestamp) -> order.f2);
+                run(arguments[0], topic, parallelism, new OfJson(), times, Types.STRING);
+            } else {
+                run(arguments[0], topic, parallelism, new KeyAndOffset(), WatermarkStrategy.forMonotonousTimestamps(),
+                        Types.LONG);
+            }
             System.out.println("seconds " + (System.nanoTime() - begun) / 1e9);
         }
     }
 
-    private static void run(String broker, String topic, int parallelism, long keys) throws Exception {
+    /** Rows have the key in their first field, and the number in their second one. */
+    private static <T extends Tuple, K> void run(
+            String broker,
+            String topic,
+            int parallelism,
+            Rows<T> rows,
+            WatermarkStrategy<T> times,
+            TypeInformation<K> key)
+            throws Exception {
         StreamExecutionEnvironment environment = StreamExecutionEnvironment.createLocalEnvironment(parallelism);
-        KafkaSource<Tuple2<Long, Long>> source =
-                KafkaSource.<Tuple2<Long, Long>>builder()
+        KafkaSource<T> source =
+                KafkaSource.<T>builder()
                         .setBootstrapServers(broker)
-                        .setTopics(topic + keys)
+                        .setTopics(topic)
                         .setStartingOffsets(OffsetsInitializer.earliest())
                         .setBounded(OffsetsInitializer.latest())
-                        .setDeserializer(new KeyAndOffset())
+                        .setDeserializer(rows)
                         .build();
         environment
-                .fromSource(source, WatermarkStrategy.forMonotonousTimestamps(), "rows")
-                .keyBy(row -> row.f0, Types.LONG)
+                .fromSource(source, times, "rows")
+                .keyBy((KeySelector<T, K>) row -> row.getField(0), key)
                 .window(TumblingEventTimeWindows.of(Duration.ofMinutes(1)))
                 .allowedLateness(Duration.ofMinutes(1))
-                .aggregate(new CountAndSum(), new Named())
+                .aggregate(
+                        new CountAndSum<T>(),
+                        new Named<K>(),
+                        Types.TUPLE(Types.LONG, Types.DOUBLE),
+                        Types.TUPLE(key, Types.LONG, Types.LONG, Types.LONG, Types.DOUBLE))
                 .sinkTo(new DiscardingSink<>());
         environment.execute();
     }
 
-    /** The key and the offset of a record. */
-    private static class KeyAndOffset implements KafkaRecordDeserializationSchema<Tuple2<Long, Long>> {
+    private abstract static class Rows<T> implements KafkaRecordDeserializationSchema<T> {
+        abstract T row(ConsumerRecord<byte[], byte[]> record) throws IOException;
+
         @Override
-        public void deserialize(ConsumerRecord<byte[], byte[]> record, Collector<Tuple2<Long, Long>> out) {
+        public void deserialize(ConsumerRecord<byte[], byte[]> record, Collector<T> out) throws IOException {
             if (begun == 0) {
                 begun = System.nanoTime();
             }
-            out.collect(Tuple2.of(ByteBuffer.wrap(record.key()).getLong(), record.offset()));
+            out.collect(row(record));
+        }
+    }
+
+    private static class KeyAndOffset extends Rows<Tuple2<Long, Long>> {
+        @Override
+        Tuple2<Long, Long> row(ConsumerRecord<byte[], byte[]> record) {
+            return Tuple2.of(ByteBuffer.wrap(record.key()).getLong(), record.offset());
         }
 
         @Override
@@ -73,40 +110,66 @@ public class Windows {
         }
     }
 
-    private static class CountAndSum
-            implements AggregateFunction<Tuple2<Long, Long>, Tuple2<Long, Long>, Tuple2<Long, Long>> {
+    /** The fields of an order that are read. */
+    public static class Order {
+        public String shop;
+        public double amount;
+        public String at;
+    }
+
+    /** Shop, amount and time of an order. */
+    private static class OfJson extends Rows<Tuple3<String, Double, Long>> {
+        private transient ObjectMapper mapper;
+
         @Override
-        public Tuple2<Long, Long> createAccumulator() {
-            return Tuple2.of(0L, 0L);
+        Tuple3<String, Double, Long> row(ConsumerRecord<byte[], byte[]> record) throws IOException {
+            if (mapper == null) {
+                mapper = new ObjectMapper().configure(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES, false);
+            }
+            Order order = mapper.readValue(record.value(), Order.class);
+            return Tuple3.of(order.shop, order.amount, Instant.parse(order.at).toEpochMilli());
         }
 
         @Override
-        public Tuple2<Long, Long> add(Tuple2<Long, Long> row, Tuple2<Long, Long> held) {
+        public TypeInformation<Tuple3<String, Double, Long>> getProducedType() {
+            return Types.TUPLE(Types.STRING, Types.DOUBLE, Types.LONG);
+        }
+    }
+
+    private static class CountAndSum<T extends Tuple>
+            implements AggregateFunction<T, Tuple2<Long, Double>, Tuple2<Long, Double>> {
+        @Override
+        public Tuple2<Long, Double> createAccumulator() {
+            return Tuple2.of(0L, 0.0);
+        }
+
+        @Override
+        public Tuple2<Long, Double> add(T row, Tuple2<Long, Double> held) {
             held.f0 += 1;
-            held.f1 += row.f1;
+            held.f1 += row.<Number>getField(1).doubleValue();
             return held;
         }
 
         @Override
-        public Tuple2<Long, Long> getResult(Tuple2<Long, Long> held) {
+        public Tuple2<Long, Double> getResult(Tuple2<Long, Double> held) {
             return held;
         }
 
         @Override
-        public Tuple2<Long, Long> merge(Tuple2<Long, Long> one, Tuple2<Long, Long> other) {
+        public Tuple2<Long, Double> merge(Tuple2<Long, Double> one, Tuple2<Long, Double> other) {
             return Tuple2.of(one.f0 + other.f0, one.f1 + other.f1);
         }
     }
 
-    private static class Named
-            implements WindowFunction<Tuple2<Long, Long>, Tuple5<Long, Long, Long, Long, Long>, Long, TimeWindow> {
+    private static class Named<K>
+            implements WindowFunction<Tuple2<Long, Double>, Tuple5<K, Long, Long, Long, Double>, K, TimeWindow> {
         @Override
         public void apply(
-                Long key,
+                K key,
                 TimeWindow window,
-                Iterable<Tuple2<Long, Long>> results,
-                Collector<Tuple5<Long, Long, Long, Long, Long>> out) {
-            for (Tuple2<Long, Long> one : results) {
+                Iterable<Tuple2<Long, Double>> results,
+                Collector<Tuple5<K, Long, Long, Long, Double>> out) {
+            for (Tuple2<Long, Double> one : results) {
                 out.collect(Tuple5.of(key, window.getStart(), window.getEnd(), one.f0, one.f1));
             }
         }
