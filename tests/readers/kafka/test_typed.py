@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tests.readers.values.test_decoders import VALUES as RANDOM
 from tests.support.kafka.lab import batch
-from tidegate.alignment.splits import Horizon
+from tidegate.alignment.splits import Head, Horizon
+from tidegate.enumerators.kafka.heads import HeadFinder
 from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.arrow.ddl import columns_of_ddl
 from tidegate.readers.event_time.assigners import ColumnTimestamp
@@ -142,6 +143,15 @@ def test_the_event_time_of_a_column_is_the_same_for_rows_and_for_peeks(column, i
     assert times.name == f"eventTime={column}"
     assert not times.needs_headers
     assert times.judge(rows, Horizon()).times.to_pylist() == [NOON_MS, None, None, None]
+
+
+@pytest.mark.parametrize("column", ["value.at", "value.n.ms"])
+def test_a_plan_passes_no_bad_record_behind_the_first_time(column):
+    records = TypedRecords(JsonValues(SCHEMA))
+    find = HeadFinder(RecordTimes(ColumnTimestamp(column, records.column(column))))
+    assert find.first_of([batch(VALUES)], Horizon()) == Head(40, NOON_MS)
+    with pytest.raises(BadRecordError, match="offset 42 is bad"):
+        find.first_of([batch(VALUES).slice(2)], Horizon())
 
 
 @pytest.mark.parametrize("is_decoded", [True, False])
