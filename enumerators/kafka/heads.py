@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.alignment.splits import Head, Horizon, Positions
+from tidegate.errors import TidegateError
 from tidegate.readers.event_time.policy import int64_times
 from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka.batches import RecordBatch
@@ -121,7 +122,14 @@ class HeadFinder:
         while start < rows.num_rows:
             # The first row counts unless the policy leaves it out.
             some = rows.slice(start, count)
-            for row, at_ms in enumerate(self.event_times.judge(some, horizon).times.to_pylist()):
+            try:
+                times = self.event_times.judge(some, horizon).times
+            except TidegateError:
+                if some.num_rows == 1:
+                    raise
+                count = 1  # a record before the one that ends the query may count
+                continue
+            for row, at_ms in enumerate(times.to_pylist()):
                 if at_ms is not None:
                     return Head(some.column("offset")[row].as_py(), at_ms)
             start, count = start + count, 8 * count

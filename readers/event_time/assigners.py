@@ -18,7 +18,7 @@ import orjson
 import pyarrow as pa
 from typing_extensions import Self
 
-from tidegate.errors import did_you_mean
+from tidegate.errors import BadRecordError, did_you_mean
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.arrays import are_null, int64_values, integers
 from tidegate.readers.event_time.columns import times_ms
@@ -199,7 +199,14 @@ class ColumnTimestamp(UnitAssigner):
         # A record behind the first usable one may be bad, and perhaps the query never reads it.
         start, count = 0, 1
         while start < batch.num_rows:
-            yield from _plain(self.read(batch.slice(start, count)))
+            try:
+                values = self.read(batch.slice(start, count))
+            except BadRecordError:
+                if count == 1:
+                    return
+                count = 1
+                continue
+            yield from _plain(values)
             start, count = start + count, 8 * count
 
 

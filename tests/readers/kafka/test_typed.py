@@ -148,10 +148,12 @@ def test_the_event_time_of_a_column_is_the_same_for_rows_and_for_peeks(column, i
 @pytest.mark.parametrize("column", ["value.at", "value.n.ms"])
 def test_a_plan_passes_no_bad_record_behind_the_first_time(column):
     records = TypedRecords(JsonValues(SCHEMA))
-    find = HeadFinder(RecordTimes(ColumnTimestamp(column, records.column(column))))
-    assert find.first_of([batch(VALUES)], Horizon()) == Head(40, NOON_MS)
-    with pytest.raises(BadRecordError, match="offset 42 is bad"):
-        find.first_of([batch(VALUES).slice(2)], Horizon())
+    find = HeadFinder(RecordTimes(ColumnTimestamp(column, records.column(column)), EventTimePolicy("ignore")))
+    rows = batch([None, *VALUES])
+    for first in (0, 1):
+        assert find.first_of([rows.slice(first)], Horizon()) == Head(41, NOON_MS)
+    with pytest.raises(BadRecordError, match="offset 43 is bad"):
+        find.first_of([rows.slice(2)], Horizon())
 
 
 @pytest.mark.parametrize("is_decoded", [True, False])
