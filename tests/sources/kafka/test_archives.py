@@ -10,6 +10,7 @@ from tests.sources.kafka.test_alignment import aligned, dropped
 from tests.support.command import await_that
 from tests.support.streams import (
     HOUR,
+    MINUTE,
     NOON,
     Run,
     append,
@@ -33,6 +34,7 @@ KEPT = (600, 400, 300, 300, 0, 300, 300, 300)  # those of the two days that Kafk
 SEAM, END = NOON + 28 * DAY, NOON + 30 * DAY
 YEAR_2099_MS = 4_080_000_000_000
 IN_BOTH = 100
+DRIFT = 8 * DAY
 
 
 def test_a_topic_with_an_archive_is_read_as_if_kafka_had_kept_it(spark, kafka, tmp_path):
@@ -63,14 +65,14 @@ def test_a_topic_with_an_archive_is_read_as_if_kafka_had_kept_it(spark, kafka, t
     for place_of_old in (archive, in_delta, in_iceberg):
         assert rows(**place_of_old) == whole
 
-    source = kafka_source(kafka, topic, **soon_idle(4 * 24 * 60), include_event_time=True, **in_delta)
+    source = kafka_source(kafka, topic, **soon_idle(DRIFT), include_event_time=True, **in_delta)
     windows = Windows(source.read_stream(spark), tmp_path / "of delta")
     for _ in range(2):  # the quiet partition holds back the first run only
         finish(windows.start(availableNow=True))
         delta.rewrite(sort=True)
         delta.forget()
     assert windows.counts == hourly(old, new)
-    source = kafka_source(kafka, topic, **soon_idle(4 * 24 * 60), include_event_time=True, **in_iceberg)
+    source = kafka_source(kafka, topic, **soon_idle(DRIFT), include_event_time=True, **in_iceberg)
     windows = Windows(source.read_stream(spark), tmp_path / "live")
     with running(windows.start()) as query:
         await_that(lambda: windows.counts == hourly(old, new))
@@ -81,12 +83,12 @@ def test_a_topic_with_an_archive_is_read_as_if_kafka_had_kept_it(spark, kafka, t
         await_that(lambda: windows.counts == hourly(old, new, later))
         assert not dropped(query)
         ahead = read_by(query, old, new).furthest_ahead(lambda at: None if at == YEAR_2099_MS else at)
-        assert 0 < ahead <= 4 * DAY
+        assert 0 < ahead <= DRIFT
 
 
-def soon_idle(minutes):
+def soon_idle(drift):
     """Return the fields of alignment; the quiet partition does not hold the others for long."""
-    fields = aligned(minutes)
+    fields = aligned(drift // MINUTE)
     return {**fields, "watermarks": fields["watermarks"].with_idleness(timedelta(seconds=1))}
 
 
@@ -117,7 +119,7 @@ class Windows:
     def __init__(self, rows, checkpoint):
         self.counts = {}
         of_hour = (f.window("event_time", "1 hour"), "partition")
-        counted = rows.withWatermark("event_time", "97 hours").groupBy(*of_hour).count()
+        counted = rows.withWatermark("event_time", "193 hours").groupBy(*of_hour).count()
         self._writer = counted.writeStream.foreachBatch(self._keep).outputMode("update")
         self._writer = self._writer.option("checkpointLocation", str(checkpoint))
 
