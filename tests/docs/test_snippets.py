@@ -5,17 +5,12 @@ import json
 import re
 import shlex
 from datetime import datetime, timedelta, timezone
-from functools import reduce
 from types import SimpleNamespace
 from unittest.mock import Mock, create_autospec
 
 import numpy as np
 import pyarrow as pa
-import pytest
 import typer
-from opentelemetry import metrics
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client import REGISTRY, generate_latest
 
 import tidegate
@@ -24,7 +19,7 @@ from tests.support.progresses import progress, report, source
 from tests.support.streams import NOON
 from tidegate.cli import app
 from tidegate.enumerators.planning.source_progress import SourceProgress
-from tidegate.windows import EventTimeSessionWindows, ProcessWindowFunction, TimeWindow, TumblingEventTimeWindows
+from tidegate.windows import ProcessWindowFunction, TumblingEventTimeWindows
 
 
 def python(page):
@@ -42,8 +37,8 @@ def test_operations(spark):
 
 def test_archive(spark):
     names = {"spark": spark}
-    with_offsets, _ = python("docs/archive.md")  # tests/sources/test_connect.py runs the other one
-    with_offsets.run(names)
+    (block,) = python("docs/archive.md")
+    block.run(names)
     assert names["df"].isStreaming
 
 
@@ -89,7 +84,7 @@ def test_watermarks(spark, bucket):
 
 def test_windows(spark):
     names = {"spark": spark, "ProcessWindowFunction": ProcessWindowFunction}
-    count, write, outputs, merge, of_two, explained, over_windows = python("docs/windows.md")
+    count, write, outputs, of_two, explained, over_windows = python("docs/windows.md")
     count.run(names)
     orders = names["orders"]
     write.with_own({".start()": ""}).run(names)
@@ -98,9 +93,6 @@ def test_windows(spark):
     names["windows"] = tidegate.windowed(orders, key="page", event_time="timestamp").window(minutes)
     outputs.run(names)
     assert "output" in names["totals"].columns
-    names |= {"EventTimeSessionWindows": EventTimeSessionWindows, "TimeWindow": TimeWindow, "reduce": reduce}
-    merge.run(names)
-    assert names["Hours"].with_gap(timedelta(minutes=10)).merges
     names["clicks"] = orders.drop("amount")
     of_two.run(names)
     assert names["sales"].columns == ["page", "window_start", "window_end", "clicks", "total"]
@@ -158,7 +150,7 @@ def test_every_command_of_the_pages_exists_with_its_options():
     assert [(page, " ".join(words), fault) for page, words in named if (fault := wrong(words)) is not None] == []
 
 
-PROMETHEUS, OPENTELEMETRY = (block for block in blocks("docs/metrics.md") if block.language == "python")
+(EXPORTER,) = (block for block in blocks("docs/metrics.md") if block.language == "python")
 COMMITTED = datetime.fromtimestamp(NOON / 1000, timezone.utc) + timedelta(hours=6)
 BEHIND = SourceProgress.from_json(
     report(lateRowsTotal=17, badRecordsTotal=5, splits={"paused": 3, "reading": 1}), COMMITTED
@@ -166,24 +158,11 @@ BEHIND = SourceProgress.from_json(
 WITHOUT_WATERMARK = SourceProgress.from_json(report(watermark=None, reads="payments at kafka:9092"))
 
 
-@pytest.fixture
-def run(monkeypatch):
-    """Run an exporter; return what it has tidegate call after each batch."""
-
-    def run(block):
-        callbacks = []
-        with monkeypatch.context() as patch:
-            patch.setattr(tidegate, "on_progress", lambda _, callback: callbacks.append(callback), raising=False)
-            block.with_own({"start_http_server(8000)": "start_http_server(0)"}).run({"spark": None})
-        (callback,) = callbacks
-        return callback
-
-    return run
-
-
-def test_prometheus_is_told_the_figures_of_each_source_and_the_dashboard_shows_them_all(run):
-    publish = run(PROMETHEUS)
-    publish("orders by country", 7, [BEHIND, WITHOUT_WATERMARK])
+def test_prometheus_is_told_the_figures_of_each_source_and_the_dashboard_shows_them_all(monkeypatch):
+    callbacks = []
+    monkeypatch.setattr(tidegate, "on_progress", lambda _, callback: callbacks.append(callback))
+    EXPORTER.with_own({"start_http_server(8000)": "start_http_server(0)"}).run({"spark": None})
+    callbacks[0]("orders by country", 7, [BEHIND, WITHOUT_WATERMARK])
     told = generate_latest(REGISTRY).decode()
     labels = f'{{query="orders by country",source="{BEHIND.reads}"}}'
     assert f"tidegate_late_rows_total{labels} 17.0" in told
@@ -197,14 +176,3 @@ def test_prometheus_is_told_the_figures_of_each_source_and_the_dashboard_shows_t
     panels = json.loads((ROOT / "docs/dashboards/grafana.json").read_text())["panels"]
     shown = {re.match(r"\w+", panel["targets"][0]["expr"])[0] for panel in panels}
     assert shown == set(re.findall(r"^(tidegate_\w+)\{", told, re.MULTILINE))
-
-
-def test_opentelemetry_is_told_the_figures_of_each_source(run):
-    reader = InMemoryMetricReader()
-    metrics.set_meter_provider(MeterProvider([reader]))
-    run(OPENTELEMETRY)("orders by country", 7, [BEHIND])
-    (scope,) = reader.get_metrics_data().resource_metrics[0].scope_metrics
-    told = {metric.name: metric.data.data_points[0] for metric in scope.metrics}
-    assert told["tidegate.late_rows_total"].value == 17
-    assert told["tidegate.rows_remaining"].value == BEHIND.rows_remaining
-    assert told["tidegate.event_time_lag"].attributes == {"query": "orders by country", "source": BEHIND.reads}
