@@ -35,7 +35,7 @@ STEPS = (
     "DELETE FROM {0} WHERE offset % 13 = 5",
     "UPDATE {0} SET value = CAST('new' AS BINARY) WHERE partition = 2 AND offset BETWEEN 100 AND 300",
     "DELETE FROM {0} WHERE partition = 1 AND offset > 700",
-    "OPTIMIZE {0} ZORDER BY (timestamp)",
+    "OPTIMIZE {0} ZORDER BY (`timestamp`)",
     "ALTER TABLE {0} ADD COLUMNS (ingested TIMESTAMP)",
     "DELETE FROM {0} WHERE partition = 0 AND offset < 10",
     "ALTER TABLE {0} SET TBLPROPERTIES ('delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '1')",
@@ -53,6 +53,7 @@ def session(delta):
         settings["spark.sql.extensions"] = "io.delta.sql.DeltaSparkSessionExtension"
         settings["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
         settings["spark.databricks.delta.retentionDurationCheck.enabled"] = "false"
+        settings["spark.databricks.delta.snapshotPartitions"] = "2"
     spark = builder.config(map=settings).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     tidegate.register(spark)
