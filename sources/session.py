@@ -6,7 +6,8 @@ import logging
 import os
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from tidegate.spark_private import is_remote, java_context, java_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
 
     from tidegate.sources.contract import SourceContract
 
@@ -114,8 +116,34 @@ def register_source(spark: SparkSession, source: SourceContract) -> str:
     """
     driver = prepare(spark)
     name = f"tidegate_{source.connector}_{uuid.uuid4().hex[:12]}"
-    spark.dataSource.register(data_source_class(name, partial(_itself, source), driver))
+    _register(spark, [data_source_class(name, partial(_itself, source), driver)])
     return name
+
+
+def _register(spark: SparkSession, classes: Iterable[type[DataSource]]) -> None:
+    with _without_unix_sockets(spark):
+        for data_source in classes:
+            spark.dataSource.register(data_source)
+
+
+@contextmanager
+def _without_unix_sockets(spark: SparkSession) -> Iterator[None]:
+    """Let Spark start Python workers over TCP meanwhile.
+
+    The first registration of a session starts a worker that looks for other data sources, in the Python of the PATH and
+    under PySpark's own daemon.  After an idle minute Spark closes its connection.  Over a Unix socket the daemon then
+    prints a BrokenPipeError.
+    """
+    if getattr(spark, "sparkContext", None) is None:
+        yield
+        return
+    conf = java_context(spark).sc().conf()
+    before = conf.get(_UNIX_SOCKETS, "false")
+    conf.set(_UNIX_SOCKETS, "false")
+    try:
+        yield
+    finally:
+        conf.set(_UNIX_SOCKETS, before)
 
 
 def _itself(source: SourceContract, options: Mapping[str, str]) -> SourceContract:  # noqa: ARG001 - other sources are built from them
@@ -180,8 +208,8 @@ def register(spark: SparkSession, *others: type[SourceContract]) -> None:
         if replaced is not source:
             _LOG.warning("two connectors are called %r: %s is used, and not %s", name, _path(source), _path(replaced))
         connectors[name.lower()] = source
-    for source in connectors.values():
-        spark.dataSource.register(data_source_class(source.data_source_name(), source.from_options, driver))
+    classes = (data_source_class(s.data_source_name(), s.from_options, driver) for s in connectors.values())
+    _register(spark, classes)
 
 
 def _installed() -> list[tuple[str, type[SourceContract]]]:

@@ -284,21 +284,3 @@ def test_a_worker_that_got_a_source_ends_quietly_when_java_closes_its_connection
     assert after.startswith("Traceback")
     assert after.endswith("\nZeroDivisionError: division by zero\n")
     assert after.count("Error") == 1
-
-
-LOOKUP = """
-import io, sys
-from pyspark import daemon
-from pyspark.sql.worker.lookup_data_sources import _main
-
-sys.modules["__main__"] = daemon
-found = io.BytesIO()
-_main(io.BytesIO(), found)
-from tidegate.spark_private import QUIET_TRACEBACK
-print(daemon.traceback is QUIET_TRACEBACK, found.getvalue() == bytes(4))
-"""
-
-
-def test_the_worker_that_looks_for_data_sources_ends_quietly_after_an_idle_minute() -> None:
-    found = subprocess.run([sys.executable, "-c", LOOKUP], capture_output=True, text=True, check=True)
-    assert (found.stdout, found.stderr) == ("True True\n", "")

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark.sql.datasource import DataSourceRegistration
 
 import tidegate
 from tidegate import InstallationError, KafkaSource, S3Source
@@ -160,6 +161,15 @@ def test_a_session_of_a_cluster_is_told_once_of_sockets_that_it_does_not_use(mon
     (record,) = caplog.records
     assert UNIX_SOCKETS in record.getMessage()
     assert "tidegate.session_conf()" in record.getMessage()
+
+
+def test_sources_are_registered_without_unix_sockets_which_come_back(spark, monkeypatch):
+    """Over such a socket, the worker that looks for other sources would end with a BrokenPipeError in an idle minute."""
+    conf, seen = spark.sparkContext._jsc.sc().conf(), []
+    monkeypatch.setattr(DataSourceRegistration, "register", lambda *_: seen.append(conf.get(UNIX_SOCKETS)))
+    tidegate.register(spark)
+    assert {*seen} == {"false"}
+    assert conf.get(UNIX_SOCKETS) == "true"
 
 
 def test_workers_of_functions_of_users_keep_their_imports_out_of_collections_and_use_unix_sockets(spark):
