@@ -164,7 +164,7 @@ def test_a_session_of_a_cluster_is_told_once_of_sockets_that_it_does_not_use(mon
 
 
 def test_sources_are_registered_without_unix_sockets_which_come_back(spark, monkeypatch):
-    """Over such a socket, the worker that looks for other sources would end with a BrokenPipeError in an idle minute."""
+    """Over such a socket the worker that looks for other sources would print a BrokenPipeError after an idle minute."""
     conf, seen = spark.sparkContext._jsc.sc().conf(), []
     monkeypatch.setattr(DataSourceRegistration, "register", lambda *_: seen.append(conf.get(UNIX_SOCKETS)))
     tidegate.register(spark)
