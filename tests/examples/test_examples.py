@@ -4,12 +4,13 @@
 """
 
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import await_that
+from tests.support.command import PATIENCE_S, await_that
 from tests.support.pages import cells
 from tests.support.streams import HOUR, NOON, even_times, new_topic
 from tidegate.servers.server import free_ports
@@ -67,7 +68,7 @@ def test_typed_sources_are_printed_without_a_server(run):
     assert run("typed.py").count("KafkaSource") == 2
 
 
-def test_programs_that_write_say_which_kafka_or_topic_is_missing(kafka, monkeypatch):
+def test_programs_that_write_say_which_kafka_or_topic_is_missing(kafka):
     (port,) = free_ports(1)
     nowhere, here = f"localhost:{port}", kafka.bootstrap_servers
     added = "add it with: tidegate kafka --add-topic ordres:4"
@@ -77,11 +78,14 @@ def test_programs_that_write_say_which_kafka_or_topic_is_missing(kafka, monkeypa
         ("produce_orders.py", here, "ordres"): f"the Kafka at {here} has no topic 'ordres'; {added}",
         ("live.py", here, "ordres"): f"no Kafka with a topic 'ordres' answers at {here}; {added}",
     }
-    for case, sentence in wanted.items():
-        monkeypatch.setattr(sys, "argv", [*case])
-        with pytest.raises(SystemExit) as ended:
-            runpy.run_path(str(EXAMPLES / case[0]), run_name="__main__")
-        assert ended.value.code == sentence
+    runs = {
+        case: subprocess.Popen([sys.executable, EXAMPLES / case[0], *case[1:]], stderr=subprocess.PIPE, text=True)
+        for case in wanted
+    }
+    for case, run in runs.items():
+        _, errors = run.communicate(timeout=PATIENCE_S)
+        assert run.returncode == 1
+        assert errors.splitlines() == [wanted[case]]
 
 
 def test_the_live_stream_counts_every_order_however_far_a_partition_is_behind(run, kafka, spark, monkeypatch, capsys):
