@@ -3,15 +3,19 @@
 import errno
 import io
 import json
+import operator
 import os
 import subprocess
 import sys
 import tempfile
 from datetime import datetime, timedelta, timezone
+from functools import reduce
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from tests.support.logs import Clock
@@ -231,6 +235,37 @@ def test_members_of_groups_are_shown_by_their_notes_from_any_machine(tmp_path, t
     assert (code, errors) == (0, "")
     assert "payments at kafka:9092" in table
     assert "orders at kafka:9092" not in table
+
+
+def places(value, place=()):
+    """Yield where values are in a note, the note itself included."""
+    yield place
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in inside:
+        yield from places(child, (*place, key))
+
+
+HOSTILE = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text() | st.sampled_from(["\ud800", -1, 2**63, 10**400]),
+    lambda inside: st.lists(inside, max_size=2) | st.dictionaries(st.text(max_size=3), inside, max_size=2),
+    max_leaves=3,
+)
+
+
+@pytest.mark.parametrize("folder", [PROGRESS, BATCHES])
+@given(st.data())
+def test_a_hostile_note_hides_no_other_source(folder, data):
+    with tempfile.TemporaryDirectory() as root, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", root)
+        leave_note(paused={"orders-1": NOON}, lateSplits=["orders-7"], timeToDeletion={"orders-8": HOUR})
+        leave_batch("counts", dropped=1)
+        leave_note("payments at kafka:9092", application="app-2")
+        (file,) = Path(root).rglob(f"app-1/{folder}/*.json")
+        note = json.loads(file.read_text())
+        *above, last = data.draw(st.sampled_from([place for place in places(note) if place]))
+        reduce(operator.getitem, above, note)[last] = data.draw(HOSTILE)
+        file.write_text(json.dumps(note))
+        assert "payments at kafka:9092" in shown(live_sources())
 
 
 class Query:
