@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import functions as f
 
 import tidegate
-from tests.support.command import await_while_running, finish, started
+from tests.support.command import await_that, await_while_running, finish, started
 from tests.support.streams import HOUR, NOON, even_times, kafka_source, new_topic, running, start
 from tests.support.streams import finish as finish_query
 from tidegate import OptionError, WatermarkStrategy
@@ -34,6 +34,12 @@ def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_pat
     )
     told, done, command = [], threading.Event(), request.getfixturevalue("tidegate")
 
+    def watched():
+        code, table, errors = command("watch", "--once")
+        assert (code, errors) == (0, "")
+        assert f"{topic} at {kafka.bootstrap_servers}" in table
+        return table
+
     def tell(query, batch, sources):
         told.append((query, batch, sources))
         if sources[0].rows_remaining == 0:
@@ -49,7 +55,9 @@ def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_pat
             query.processAllAvailable()
             assert done.wait(30)
             (said,) = tidegate.progress(query)
-            code, table, errors = command("watch", "--once")
+            bound = f"bound     {said.bound:%Y-%m-%d %H:%M:%S}"
+            # A planner writes its note twice a second at most, and these batches take less time than that.
+            await_that(lambda: bound in watched(), state=watched)
             page = tidegate.report(query, tmp_path / "pages" / "query.html").read_text()
             account = tidegate.account(query)
             monkeypatch.setattr(of_checkpoint, "spark_session", lambda *_: nullcontext(spark))
@@ -65,10 +73,6 @@ def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_pat
     assert "a callback of the caller's that fails" in caplog.text
     assert (said.rows_remaining, said.event_time_lag) == (0, timedelta())
     assert said.by_split[f"{topic}-2"].rows_remaining == 0
-
-    assert (code, errors) == (0, "")
-    assert f"{topic} at {kafka.bootstrap_servers}" in table
-    assert f"bound     {said.bound:%Y-%m-%d %H:%M:%S}" in table
 
     assert all(f"{topic}-{partition}</li>" in page for partition in range(3))
     assert "900 rows in 4 batches, late rows 0, complete" in page
