@@ -308,3 +308,27 @@ def test_the_median_is_between_the_slowest_and_the_fastest(splits):
     times = [*zip(*lines, strict=True)]
     assert times[3][0] < times[3][1] < times[3][2]
     assert all(axis.begin <= slowest <= median <= fastest <= axis.end for slowest, median, fastest in times)
+
+
+def test_lines_that_lie_on_each_other_take_turns():
+    gradients = re.findall(r"<linearGradient [^>]*>(.*?)</linearGradient>", query_page(run(3)))
+    turns = [re.findall(r'offset="([\d.]+)" stop-opacity="(\d)"', stops) for stops in gradients]
+    visible = [[float(at) for at, opacity in stops if opacity == "1"] for stops in turns]
+    assert visible == [[0, 0.3333], [0.3333, 0.6667], [0.6667, 1]]
+    assert "linearGradient" not in query_page(run(1))
+
+
+def test_splits_are_in_the_order_of_their_numbers():
+    shown, _ = trace_of(run(12))
+    assert list(shown.reached) == [f"orders-{number}" for number in range(12)]
+
+
+def test_a_split_that_never_delivered_is_no_line():
+    shown, _ = trace_of([one(0, bySplit={"orders-0": ["reading", NOON, 5], "orders-1": ["caught up", None, 0]})])
+    assert list(shown.reached) == ["orders-0"]
+
+
+def test_of_many_splits_only_the_slowest_begins_at_the_low():
+    shown, _ = trace_of(run(1_000))
+    begins = {name: times[0] for name, times in shown.reached.items()}
+    assert begins == {"slowest": NOON, "median": NOON + HOUR + 18 * MINUTE, "fastest": NOON + 8 * HOUR}

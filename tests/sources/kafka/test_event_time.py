@@ -9,6 +9,7 @@ from pyspark.sql import functions as f
 
 import tidegate
 from tests.sources.memory import MemorySource
+from tests.support.command import await_that
 from tests.support.pages import blocks
 from tests.support.streams import (
     HOUR,
@@ -19,6 +20,8 @@ from tests.support.streams import (
     milliseconds,
     new_topic,
     parsed,
+    running,
+    start,
 )
 from tests.support.streams import kafka_source as source_of
 from tidegate import WatermarkStrategy
@@ -162,3 +165,17 @@ def test_a_stream_goes_on_without_its_bad_records_and_its_restart_and_accounts_c
     (block,) = (block for block in blocks("docs/read-kafka.md") if "/lake/bad-records" in block.text)
     block.with_own({"/lake/bad-records": str(folder)}).run({"spark": spark})
     assert capsys.readouterr().out.count("the record has no") == 8
+
+
+def test_an_account_knows_the_bad_records_of_the_last_batch_of_a_run_that_was_stopped(spark, kafka, tmp_path, capsys):
+    topic = new_topic(kafka, [])
+    produce(kafka, topic, 0, [(value, []) for value in (good(0), *BAD, good(1))])
+    fields = {"event_time": "json:/at", "bad_records_path": str(tmp_path / "bad"), "starting_offsets": "earliest"}
+    rows = source_of(kafka, topic, **fields).read_stream(spark)
+    with running(start(rows, tmp_path / "checkpoint", "noop", processingTime="1 hour")) as query:
+        await_that(lambda: query.lastProgress is not None)
+    account = tidegate.account(query)
+    assert (account.read, account.set_aside, account.complete) == (Figure(6), Figure(len(BAD)), True)
+    run_account(str(tmp_path / "checkpoint"), as_json=True)
+    outside = json.loads(capsys.readouterr().out)
+    assert (outside["setAside"], outside["complete"]) == (len(BAD), True)
