@@ -48,8 +48,8 @@ def span(duration: timedelta | float) -> str:
         ("min", 60, 60, "s", 1),
     ):
         if seconds >= least:
-            rest = seconds % length // part
-            return f"{seconds // length} {unit} {rest} {below}" if rest else f"{seconds // length} {unit}"
+            remainder = seconds % length // part
+            return f"{seconds // length} {unit} {remainder} {below}" if remainder else f"{seconds // length} {unit}"
     return f"{seconds} s"
 
 

@@ -117,8 +117,8 @@ class KafkaQuery:
 
     def _begin(self, name: str) -> object:
         stored = self.folder.within("sources").within(name).read("0")
-        _, brace, rest = ("" if stored is None else stored.data.decode(errors="replace")).partition("{")
-        return SourceOffset("", brace + rest).value
+        _, brace, remainder = ("" if stored is None else stored.data.decode(errors="replace")).partition("{")
+        return SourceOffset("", brace + remainder).value
 
 
 def _our_offset(value: object) -> BuiltInOffset | None:

@@ -74,14 +74,14 @@ class LoggedOffsets:
     def parse(cls, data: bytes, address: str) -> LoggedOffsets:
         """Read a file.  Raises CheckpointError, which names its address, if Spark's own part of it is damaged."""
         lines = data.decode(errors="replace").split("\n")
-        header, rest = tuple(lines[:_HEADER_LINES]), lines[_HEADER_LINES:]
+        header, remainder = tuple(lines[:_HEADER_LINES]), lines[_HEADER_LINES:]
         if header[0] not in _VERSIONS or type(cls(header, ()).notes.get("batchWatermarkMs")) is not int:
             raise CheckpointError(
                 f"{address} is damaged: it does not begin with a version that this tidegate reads "
                 f"({' or '.join(_VERSIONS)}) and Spark's notes on the batch"
             )
         sources = []
-        for place, line in enumerate(filter(None, rest)):
+        for place, line in enumerate(filter(None, remainder)):
             name, _, text = line.partition(":") if header[0] == _WITH_NAMES else (str(place), "", line)
             sources.append(SourceOffset(name, None if text == _NO_OFFSET else text))
         return cls(header, tuple(sources))

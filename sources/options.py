@@ -65,12 +65,12 @@ def parse_duration(value: Any) -> timedelta:
     """
     if isinstance(value, timedelta):
         return value
-    sign, rest = _SIGN.fullmatch(str(value).strip()).groups()  # type: ignore[union-attr] # it always matches
-    parts = _PART.findall(rest)
-    if rest.replace(".", "", 1).isdecimal():
+    sign, remainder = _SIGN.fullmatch(str(value).strip()).groups()  # type: ignore[union-attr] # it always matches
+    parts = _PART.findall(remainder)
+    if remainder.replace(".", "", 1).isdecimal():
         raise ValueError("a duration needs a unit, such as '10 minutes' or '500 ms'")
     names = [_UNITS.get(unit.lower()) or _UNITS.get(unit.lower().removesuffix("s")) for _, unit in parts]
-    if not parts or None in names or _PART.sub("", rest):
+    if not parts or None in names or _PART.sub("", remainder):
         raise ValueError("expected a duration such as '10 minutes', '1 hour 30 minutes' or '500 ms'")
     try:
         length = sum((timedelta(**{str(n): float(p[0])}) for n, p in zip(names, parts, strict=True)), timedelta())

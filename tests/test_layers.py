@@ -35,10 +35,10 @@ ALONE = {
     "conformance/pytest_plugin.py": "what every run of pytest imports",
 }
 FACES = {"__init__.py", "__main__.py"}
-ELSEWHERE = {"src", "tests", "benchmarks", "examples"}  # faces, and programs
+NO_ROOMS = {"src", "tests", "benchmarks", "examples"}  # faces, and programs
 
 # The tests of a folder are at the same path below tests/, except for these folders and those below them.
-TESTED_ELSEWHERE = {
+TESTED_BY_OTHERS = {
     "conformance/checks": "conformance/mutants",  # a rule is tested by connectors that break it
     "readers/events": "enumerators/events",  # both ends of one connection
     **{f"windows/{name}": "windows" for name in ("assigners", "functions", "state", "triggers")},  # beside Flink's own
@@ -74,13 +74,13 @@ def violations(root):
     for package in [*LAYERS, *SIDE_PACKAGES]:
         for path in sorted((root / package).rglob("*.py")):
             for name in imported(path):
-                top, _, rest = name.partition(".")
-                used = rest.partition(".")[0]
+                top, _, remainder = name.partition(".")
+                used = remainder.partition(".")[0]
                 is_pure = package == "windows" and not path.is_relative_to(root / ON_SPARK)
                 forbidden = (
                     (top == "pyspark" and (package in NEVER_SPARK or is_pure))
-                    or (is_pure and top == "tidegate" and not rest.startswith(("windows.", "errors.")))
-                    or (is_pure and rest.startswith(ON_SPARK.replace("/", ".")))
+                    or (is_pure and top == "tidegate" and not remainder.startswith(("windows.", "errors.")))
+                    or (is_pure and remainder.startswith(ON_SPARK.replace("/", ".")))
                     or (top in {*LAYERS, *SIDE_PACKAGES, "tests", "benchmarks", "examples"})
                     or (top == "tidegate" and not may_use(package, used))
                 )
@@ -110,14 +110,14 @@ def test_no_module_imports_upwards_and_add_ons_use_public_names_of_the_core():
 def test_every_error_for_users_begins_with_tidegate_errors():
     """Spark shows the qualified name of an error, and the FAQ tells users to search for its beginning."""
     known = {name for name, found in vars(errors).items() if isinstance(found, type)}
-    elsewhere = [
+    outside = [
         f"{path.relative_to(ROOT)}: {node.name}"
         for package in [*LAYERS, *SIDE_PACKAGES]
         for path in sorted((ROOT / package).rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and known & {*map(ast.unparse, node.bases)}
     ]
-    assert not elsewhere
+    assert not outside
 
 
 def test_every_package_is_known_here():
@@ -244,7 +244,7 @@ def small(root):
     for path in known.values():
         for module in used(known, path):
             rooms[known[module]].add(path.relative_to(root).parent)
-    product = {path: users for path, users in rooms.items() if path.relative_to(root).parts[0] not in ELSEWHERE}
+    product = {path: users for path, users in rooms.items() if path.relative_to(root).parts[0] not in NO_ROOMS}
     return sorted(
         name
         for path, users in product.items()
@@ -269,9 +269,9 @@ def untested(root):
 
     def places(folder):
         yield folder
-        for above, elsewhere in TESTED_ELSEWHERE.items():
+        for above, places in TESTED_BY_OTHERS.items():
             if f"{folder}/".startswith(f"{above}/"):
-                yield elsewhere
+                yield places
 
     return sorted(
         folder for folder in folders if not any(f"tests/{place}" in tested | mutants for place in places(folder))

@@ -17,7 +17,7 @@ _LARGE_ROWS = 12
 
 
 @rule("READ-14", needs=(Ability.RETENTION,))
-def without_fail_on_data_loss_the_rest_is_read(lab: Lab) -> None:
+def without_fail_on_data_loss_all_else_is_read(lab: Lab) -> None:
     """Without failOnDataLoss the rest is read.
 
     A user who accepts the loss wants all remaining rows of a planned range, and no others.

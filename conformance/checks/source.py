@@ -70,7 +70,7 @@ def filters_never_change_the_result(lab: SourceLab) -> None:
     a filter that is neither applied nor returned; a conversion of the value that loses digits.
     """
     add_some(lab)
-    if not any(lab.elsewhere(_pushes, sides=[Side.BATCH])):
+    if not any(lab.by_planners(_pushes, sides=[Side.BATCH])):
         raise SkippedError("its reader takes no filters: it has no pushFilters()")
     frame = lab.frame()
     with lab.errors_of("reading it"):
@@ -150,7 +150,7 @@ def what_spark_ships_can_be_pickled(lab: SourceLab) -> None:
     """
     add_some(lab)
     shipped("the class", lab.source)
-    for tasks, schema, here in lab.elsewhere(_tasks_and_counts):
+    for tasks, schema, here in lab.by_planners(_tasks_and_counts):
         there = in_another_process(_counts, tasks, schema)
         lab.expect(here == there, f"the tasks have {here} rows in the process that made them, and {there} in another")
 
@@ -214,7 +214,7 @@ def rows_fit_the_schema(lab: SourceLab) -> None:
     that one record lacks.
     """
     add_some(lab)
-    lab.elsewhere(_expect_fit)
+    lab.by_planners(_expect_fit)
     if lab.can(Side.BATCH):
         lab.read()  # Spark converts the values
 

@@ -95,7 +95,7 @@ def offsets_are_json_and_never_go_back(lab: SourceLab) -> None:
     same = [text for at, text in enumerate(steps) if offsets.index(offsets[at]) != at]
     lab.expect(not same, f"equal offsets have several texts, and count as new ones: {', '.join(texts)}")
     if lab.can(Side.CLASS):
-        lab.elsewhere(_expect_json, sides=[Side.STREAM])
+        lab.by_planners(_expect_json, sides=[Side.STREAM])
 
 
 def _expect_json(planner: StreamPlanner) -> None:
@@ -165,7 +165,7 @@ def a_batch_keeps_its_limit(lab: SourceLab) -> None:
     all; a position that stands still where the limit is smaller than one step.
     """
     lab.add(_ROWS * 2)
-    lab.elsewhere(_expect_limit, lab.added, sides=[Side.STREAM], options=lab.harness.limited)
+    lab.by_planners(_expect_limit, lab.added, sides=[Side.STREAM], options=lab.harness.limited)
 
 
 def _expect_limit(planner: StreamPlanner, added: int) -> None:
@@ -205,7 +205,7 @@ def available_now_ends_though_rows_are_added(lab: SourceLab) -> None:
     batches = len(stream.run())
     lab.expect(batches < _MORE_BATCHES, f"the run makes {batches} batches, one for each row that is added meanwhile")
     rows = len(stream.delivered)
-    if rows > _ROWS and lab.can(Side.CLASS) and any(lab.elsewhere(_has_target, sides=[Side.STREAM])):
+    if rows > _ROWS and lab.can(Side.CLASS) and any(lab.by_planners(_has_target, sides=[Side.STREAM])):
         raise lab.fail(f"the run delivers {rows} rows, though {_ROWS} were there when it began")
     stream.between = lambda: None
     stream.run()
@@ -227,7 +227,7 @@ def stop_leaves_nothing_open(lab: SourceLab) -> None:
     with or finally that read() lacks.
     """
     add_some(lab)
-    lab.elsewhere(_expect_quiet, lab.patience_s, sides=[Side.STREAM])
+    lab.by_planners(_expect_quiet, lab.patience_s, sides=[Side.STREAM])
 
 
 def _expect_quiet(planner: StreamPlanner, patience_s: float) -> None:
@@ -261,7 +261,7 @@ def an_empty_range_has_no_partitions(lab: SourceLab) -> None:
     Look at: a range for each split, without a look at whether it is empty; a partition that is made of the difference.
     """
     add_some(lab)
-    lab.elsewhere(_expect_no_partitions, sides=[Side.STREAM])
+    lab.by_planners(_expect_no_partitions, sides=[Side.STREAM])
 
 
 def _expect_no_partitions(planner: StreamPlanner) -> None:

@@ -127,7 +127,7 @@ class SourceLab(BaseLab):
         """Return the options of the harness, and more."""
         return {**self.harness.options(), **more}
 
-    def elsewhere(
+    def by_planners(
         self,
         check: Callable[..., _Value],
         *arguments: Any,

@@ -120,7 +120,7 @@ class SparkStream:
         self.lab.tell("start the stream with Trigger.AvailableNow")
         query = self._start()
         try:
-            with self._told():
+            with self._reporting():
                 ended = query.awaitTermination(int(_DEADLINE_S * slowness()))
             self.lab.expect(ended, f"a stream with Trigger.AvailableNow did not end within {_DEADLINE_S} s")
         finally:
@@ -161,7 +161,7 @@ class SparkStream:
         return [key for _, keys in sorted(last.items()) for key in keys]
 
     def _start(self) -> StreamingQuery:
-        with self._told():
+        with self._reporting():
             writer = (
                 self._load().writeStream.foreachBatch(self._keep).option("checkpointLocation", str(self.checkpoint))
             )
@@ -175,7 +175,7 @@ class SparkStream:
         self.batches.append(SparkBatch(number, keys, again))
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _reporting(self) -> Iterator[None]:
         try:
             yield
         except PySparkException as error:

@@ -134,9 +134,9 @@ _FITS = {
 
 def value_at(batch: pa.RecordBatch | pa.Table, path: str) -> Any:
     """Return the column at a dotted path."""
-    top, *rest = path.split(".")
+    top, *remainder = path.split(".")
     column = batch.column(top)
-    for name in rest:
+    for name in remainder:
         column = _children(column)[name]
     return column
 

@@ -111,8 +111,8 @@ def _turned(values: pa.Array, per_day: int) -> pa.Array:
     numbers = values.view(stored).fill_null(0).to_numpy()
     if not (numbers < FIRST_GREGORIAN_DAY * per_day).any():
         return values
-    days, rest = np.divmod(numbers, per_day)
-    turned = np.where(days < FIRST_GREGORIAN_DAY, _named_days(days), days) * per_day + rest
+    days, remainder = np.divmod(numbers, per_day)
+    turned = np.where(days < FIRST_GREGORIAN_DAY, _named_days(days), days) * per_day + remainder
     return pa.array(turned.astype(numbers.dtype), mask=np.asarray(values.is_null())).view(values.type)
 
 

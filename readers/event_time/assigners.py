@@ -308,19 +308,19 @@ def assigner_of(
 
     Raises ValueError, one sentence, for any other text.
     """
-    kind, colon, rest = option.partition(":")
+    kind, colon, named = option.partition(":")
     if option == "timestamp":
         if unit is not None:
             raise ValueError(f"the record's timestamp has a unit of its own, so {unit!r} cannot be declared for it")
         return RecordTimestamp()
     if colon and kind == "header":
-        return HeaderTimestamp(rest, unit)
+        return HeaderTimestamp(named, unit)
     if colon and kind == "json":
-        return JsonTimestamp(rest, unit)
+        return JsonTimestamp(named, unit)
     if colon and kind in get_args(Form):
         if registry is None:
             raise ValueError(f"{kind}: needs a schema registry; set schema.registry.url")
-        return RegistryTimestamp(cast("Form", kind), rest, registry, unit)
+        return RegistryTimestamp(cast("Form", kind), named, registry, unit)
     nearest = did_you_mean(kind, ["timestamp", "header:", "json:", "avro:", "protobuf:"])
     raise ValueError(
         "expected timestamp, header:NAME or json:/pointer/into/value, or avro: or protobuf: with such a pointer, or a "

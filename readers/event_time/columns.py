@@ -113,12 +113,12 @@ def path_of(column: str, fields: Sequence[pa.Field]) -> list[int] | None:
     whole = position_of(column, names)
     if whole is not None:
         return [whole]
-    name, _, rest = column.partition(".")
-    index = position_of(name, names) if rest else None
+    name, _, remainder = column.partition(".")
+    index = position_of(name, names) if remainder else None
     if index is None:
         return None
     kind = plain_type(fields[index].type)
-    inner = path_of(rest, list(kind)) if kinds.is_struct(kind) else None
+    inner = path_of(remainder, list(kind)) if kinds.is_struct(kind) else None
     return None if inner is None else [index, *inner]
 
 

@@ -236,17 +236,17 @@ class CsvFormat(ObjectFormat):
             else (CsvRecords(item.name, block, dialect) for block in item.blocks(start, end, block_bytes))
         )
         for records in blocks:
-            rest = records
+            records_left = records
             if dialect.header and start == 0 and header is None:
                 values = records.first_values()
                 if values is None:
                     continue
-                offset, rest = records.split_first()
+                offset, records_left = records.split_first()
                 header = _Header(offset, header_names(values))
             elif header and 0 <= header.offset - records.block.offset < len(records.block.data):
-                _, rest = records.split_first()
+                _, records_left = records.split_first()
             if header or not dialect.header:
-                yield header, rest
+                yield header, records_left
 
     def _header(self, item: LineObject) -> _Header | None:
         if not self.dialect.header:

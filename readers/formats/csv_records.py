@@ -117,8 +117,8 @@ class CsvRecords:
         start, end = self._first()
         data, bounds = self.block.data[end:], self.bounds
         moved = bounds and [(begin - end, stop - end) for begin, stop in bounds[1:]]
-        rest = LineBlock(self.block.offset + end, data)
-        return self.block.offset + start, CsvRecords(self.name, rest, self.dialect, moved, self.line_end)
+        block_left = LineBlock(self.block.offset + end, data)
+        return self.block.offset + start, CsvRecords(self.name, block_left, self.dialect, moved, self.line_end)
 
     def first_values(self) -> list[str | None] | None:
         """Return the values of the first record, or None without one.

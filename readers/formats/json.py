@@ -28,7 +28,7 @@ from tidegate.readers.objects.values import Bucket, Chunk, ChunkSurvey, ObjectFo
 
 INT64_DIGITS = 19  # a number with so many digits may be larger than an int64
 LARGEST_EXACT = 2**53  # a double holds every integer up to it
-_REST = pa.field("\0rest", pa.string())
+_RESCUED = pa.field("\0rest", pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,8 @@ class JsonFormat(ObjectFormat):
         # Malformed lines are never kept here.  With a rescued-data column, no other line is bad.
         keeps_misfits = self.read_times is None or self.bad_records.keeps_misfits
         mode: Mode = "FAILFAST" if self.bad_records.fails else "DROPMALFORMED"
-        policy = BadRecordPolicy(mode, _REST.name if keeps_misfits else None)
-        records = ChunkRecords(policy, address, pa.schema([field, _REST] if keeps_misfits else [field]))
+        policy = BadRecordPolicy(mode, _RESCUED.name if keeps_misfits else None)
+        records = ChunkRecords(policy, address, pa.schema([field, _RESCUED] if keeps_misfits else [field]))
         return records, _lines_into(records.data_schema, surplus=False)
 
     def read(self, chunk: Chunk, schema: pa.Schema, set_aside: SetAside | None = None) -> Iterator[pa.RecordBatch]:

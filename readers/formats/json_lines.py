@@ -191,7 +191,9 @@ class JsonLines:
                     deep[len(rows)] = alone
             except MisfitError as misfit:
                 row = misfit.partial
-                rescued = {name: json_text(rest) for name, rest in misfit.rest.items()} if self._surplus else None
+                rescued = (
+                    {name: json_text(misfits) for name, misfits in misfit.misfits.items()} if self._surplus else None
+                )
                 odd[len(rows)] = OddRecord(offset, text, self._reason(misfit), rescued)
             rows.append(row)
         structs = pa.array(rows, pa.struct(self._fields))
@@ -204,7 +206,7 @@ class JsonLines:
 
     def _reason(self, misfit: MisfitError) -> str | None:
         """Return the column that a line does not fit, as the reason of an error; None: the line only has surplus."""
-        bad = next((field for field in self._fields if field.name in misfit.rest), None)
+        bad = next((field for field in self._fields if field.name in misfit.misfits), None)
         return bad and f"has no {bad.type} in {bad.name!r}"
 
 

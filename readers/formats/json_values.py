@@ -45,10 +45,10 @@ class TooDeepError(MalformedError):
 
 
 class MisfitError(ValueError):
-    """A value does not fit the type of its column: the part that fits, and the rest."""
+    """A value does not fit the type of its column: the part that fits, and what does not."""
 
-    def __init__(self, partial: Any = None, rest: Any = None) -> None:
-        self.partial, self.rest = partial, rest
+    def __init__(self, partial: Any = None, misfits: Any = None) -> None:
+        self.partial, self.misfits = partial, misfits
 
 
 def json_object(line: bytes) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def record_converter(schema: pa.Schema, *, surplus: bool) -> Convert:
     """Return the function that converts a value of json_object to one that Arrow takes for a struct of ``schema``.
 
     The function raises MisfitError for values that do not fit.  With ``surplus``, it also raises MisfitError for a key
-    without a column, or a field of a nested struct.  ``partial`` has the values that fit, and ``rest`` the others, by
+    without a column, or a field of a nested struct.  ``partial`` has the values that fit, ``misfits`` the others, by
     column.  As in Spark, only the values that do not fit are null.  If an element of an array or a map does not fit,
     the whole array or map is null.
 
@@ -152,18 +152,18 @@ def _expect(kind: type, value: Any) -> Any:
 
 def _struct(fields: dict[str, Convert], surplus: bool, value: Any) -> dict[str, Any]:
     pairs = _expect(dict, value)
-    struct, rest = {}, {}
+    struct, misfits = {}, {}
     for name, convert in fields.items():
         node = pairs.get(name)
         try:
             struct[name] = None if node is None else convert(node)
         except MisfitError as misfit:
             struct[name] = misfit.partial
-            rest[name] = node if misfit.rest is None else misfit.rest
+            misfits[name] = node if misfit.misfits is None else misfit.misfits
     if surplus:
-        rest |= {name: node for name, node in pairs.items() if name not in fields and node is not None}
-    if rest:
-        raise MisfitError(struct, rest)
+        misfits |= {name: node for name, node in pairs.items() if name not in fields and node is not None}
+    if misfits:
+        raise MisfitError(struct, misfits)
     return struct
 
 

@@ -135,8 +135,8 @@ def _in_blocks(fetch: Fetch, end: int) -> Fetch:
     def fetched(start: int, stop: int) -> bytes:
         first = start // BLOCK_BYTES
         blocks = b"".join(map(block, range(first, -(-min(stop, end) // BLOCK_BYTES))))
-        rest = fetch(end, stop) if stop > end else b""
-        return blocks[start - first * BLOCK_BYTES : stop - first * BLOCK_BYTES] + rest
+        remainder = fetch(end, stop) if stop > end else b""
+        return blocks[start - first * BLOCK_BYTES : stop - first * BLOCK_BYTES] + remainder
 
     return fetched
 

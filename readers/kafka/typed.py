@@ -198,12 +198,12 @@ class TypedRecords:
 
     def _found(self, dotted: str) -> tuple[tuple[str, ...], pa.DataType]:
         """Return the names that lead to a column of the decoded value or key, and its type."""
-        name, *rest = dotted.split(".")
+        name, *remainder = dotted.split(".")
         decoder = self._decoders.get(name)
         if decoder is None:
             raise OptionError(f"eventTime is {dotted!r}, a column of the decoded {name}, but {name}Format is not set")
         kind, path = decoder.kind, [name]
-        for inner in rest:
+        for inner in remainder:
             fields = [field.name for field in kind] if kinds.is_struct(kind) else []
             place = position_of(inner, fields)
             if place is None:

@@ -28,7 +28,7 @@ from tidegate.readers.kafka.fetch import NO_SESSION_ID, FetchedPartition, fetch_
 from tidegate.readers.kafka.wire.connection import BrokerConnection
 from tidegate.readers.kafka.wire.login import decode_response
 
-_REST_S = 30.0  # the rest after a refused session, or after two failed waits in a row
+_PAUSE_S = 30.0  # the rest after a refused session, or after two failed waits in a row
 _ANSWER_S = 5.0  # after the time for which it holds a fetch, a healthy broker answers within so long
 _GRACE_S = 0.1  # the wait for an answer that is on its way
 _NO_ERROR = kafka_errors.NoError.errno
@@ -96,7 +96,7 @@ class Watch:
         except (TidegateError, TransientError, OSError):
             # These are, for example, brokers before Kafka 1.1; ten waits a second must not open a connection each.
             if self._has_failed:
-                self._rests_until = time.monotonic() + _REST_S
+                self._rests_until = time.monotonic() + _PAUSE_S
             self._has_failed = True
             self.close()
             return True
@@ -172,7 +172,7 @@ class Watch:
         if response.error_code != _NO_ERROR or response.session_id == NO_SESSION_ID:
             # The session was evicted, or the broker has no room for sessions.
             if session.id is None:
-                self._rests_until = time.monotonic() + _REST_S
+                self._rests_until = time.monotonic() + _PAUSE_S
             raise TransientError("the broker keeps no fetch session")
         session.id, session.epoch = response.session_id, session.epoch % (2**31 - 1) + 1
         answered = [*fetched_partitions(response, session.topic_ids)]

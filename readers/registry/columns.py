@@ -313,15 +313,15 @@ def _fields(
         if any(is_time(values.type) for is_time in _TIMES):
             yield rows, values
         return
-    token, *rest = tokens
+    token, *remainder = tokens
     kind = values.type
     if kinds.is_list(kind) and _INDEX.fullmatch(token):
         has_item = pc.greater(pc.list_value_length(values), int(token))
         places = pc.add(values.offsets[:-1].cast(pa.int64()), int(token))
         items = values.values.take(pc.if_else(has_item, places, pa.scalar(None, pa.int64())))
-        yield from _fields(items, rows, rest)
+        yield from _fields(items, rows, remainder)
     elif kinds.is_struct(kind) and kind.get_field_index(token) >= 0:
-        yield from _fields(pc.struct_field(values, token), rows, rest)
+        yield from _fields(pc.struct_field(values, token), rows, remainder)
     elif kinds.is_struct(kind):
         for member in _members(kind):
             branch = pc.struct_field(values, member.name)

@@ -242,10 +242,10 @@ class S3Address(NamedTuple):
 def s3_address(text: str) -> S3Address | None:
     """Parse an address; return None for a text that is not one, such as a path or a URL."""
     # A key may hold a ``?``, which would begin a query in a URL.
-    scheme, separator, rest = text.partition("://")
+    scheme, separator, place = text.partition("://")
     if not separator or scheme.lower() not in _SCHEMES:
         return None
-    bucket, _, key = rest.partition("/")
+    bucket, _, key = place.partition("/")
     return S3Address(bucket, key.lstrip("/"))
 
 

@@ -99,7 +99,7 @@ class _CalledByJava:
         implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
 
 
-_UNTIL_TOLD_MS = 2_000
+_UNTIL_REPORTED_MS = 2_000
 _added: WeakKeyDictionary[SparkSession, WeakSet[StreamingQueryListener]] = WeakKeyDictionary()
 
 
@@ -121,7 +121,7 @@ def add_listener(spark: SparkSession, listener: StreamingQueryListener) -> None:
 def await_events(spark: SparkSession) -> None:
     """Wait, 2 s at most, until listeners know the events so far.  A client of Spark Connect cannot wait."""
     with suppress(Exception):  # Java may have ended
-        java_context(spark).sc().listenerBus().waitUntilEmpty(_UNTIL_TOLD_MS)
+        java_context(spark).sc().listenerBus().waitUntilEmpty(_UNTIL_REPORTED_MS)
 
 
 def _is_classic(spark: SparkSession) -> bool:

@@ -136,7 +136,7 @@ def _print_version(wanted: bool) -> None:
 
 
 @contextmanager
-def _told_if_stopped(sentence: str | None = None) -> Iterator[None]:
+def _reports_if_stopped(sentence: str | None = None) -> Iterator[None]:
     """Exit as a shell does after SIGINT or SIGTERM."""
     try:
         yield
@@ -248,7 +248,7 @@ def backfill(  # noqa: PLR0913 - parameters are options
         path=path,
         of_kafka=kafka_options(bootstrap_servers, topic, kafka, kafka_properties),
     )
-    with _told_if_stopped(_GOES_ON):
+    with _reports_if_stopped(_GOES_ON):
         show_backfill(source, out, master)
 
 
@@ -284,7 +284,7 @@ def archive(
     from tidegate.jobs.archive.run import run_archive
 
     of_kafka = kafka_options(bootstrap_servers, topic, kafka, kafka_properties)
-    with _told_if_stopped(_GOES_ON):
+    with _reports_if_stopped(_GOES_ON):
         run_archive(of_kafka, out, until=until, compact=compact, master=master)
 
 
@@ -304,7 +304,7 @@ def conformance(
     """
     from tidegate.jobs.conformance import check_conformance
 
-    with _told_if_stopped():
+    with _reports_if_stopped():
         conforms = check_conformance(harness, tiers=tier or [], rules=rule or [])
     if not conforms:
         raise typer.Exit(1)
@@ -319,7 +319,7 @@ def demo(
     """Count the rows of a skewed topic twice, unaligned and aligned, and show how many were lost."""
     from tidegate.jobs.demo.page import show_demo
 
-    with _told_if_stopped("no page is written"):
+    with _reports_if_stopped("no page is written"):
         show_demo(rows, html)
 
 

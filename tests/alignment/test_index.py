@@ -88,13 +88,13 @@ class Silent(PeekOnly):
     logs=st.dictionaries(st.sampled_from("abc"), st.sets(st.integers(0, 60)), min_size=1),
     end=st.integers(0, 70),
     begin=st.integers(0, 20),
-    told=st.booleans(),
+    reported=st.booleans(),
 )
-@example(logs={"a": {3, 4}}, end=9, begin=0, told=False)
-def test_the_last_record_before_an_end_is_found_by_peeks_whatever_holes_there_are(logs, end, begin, *, told):
+@example(logs={"a": {3, 4}}, end=9, begin=0, reported=False)
+def test_the_last_record_before_an_end_is_found_by_peeks_whatever_holes_there_are(logs, end, begin, *, reported):
     source = Silent({s: Log([Entry(at, 1_000 + at) for at in sorted(log)], end=70) for s, log in logs.items()})
     index, extents = TimeIndex(source), dict.fromkeys(logs, Extent(begin, max(begin, end)))
-    if told:
+    if reported:
         index.begin_plan(dict.fromkeys(logs, begin), dict.fromkeys(logs, Extent(begin, 70)))
     last = {split: max((at for at in log if begin <= at < end), default=None) for split, log in logs.items()}
     assert index.latest(extents) == {split: None if at is None else 1_000 + at for split, at in last.items()}
@@ -129,11 +129,11 @@ def run(times, time_ms, known, *, exact=False):
 
 @settings(max_examples=800)
 @given(STEPS, st.integers(1, 20_000), st.sets(st.integers(1, 199)))
-def test_in_an_ordered_split_the_cut_is_at_the_time_and_a_rough_one_little_behind_it(steps, time_ms, peeked):
+def test_in_an_ordered_split_the_cut_is_at_the_time_and_a_rough_one_little_behind_it(steps, time_ms, peeks):
     times = [sum(steps[:i]) for i in range(len(steps))]
     if times[0] >= time_ms:
         return
-    known = [(p, Head(p, times[p])) for p in peeked if p < len(times)]
+    known = [(p, Head(p, times[p])) for p in peeks if p < len(times)]
     right = bisect_left(times, time_ms)
     cut, _ = run(times, time_ms, known, exact=True)
     assert cut == (right, times[right] if right < len(times) else None)
@@ -262,9 +262,9 @@ def test_another_index_is_told_of_long_stretches_that_reach_to_the_position():
     first.begin_plan({"a": 10}, {"a": Extent(0, 1000)})
     first.heads({"a": 10})
     assert first.stretches_before({"a": 600}, least=591) == {}
-    told = first.stretches_before({"a": 600}, least=590)
-    assert told == {"a": 10}
-    second.recall(told, {"a": 600})
+    reported = first.stretches_before({"a": 600}, least=590)
+    assert reported == {"a": 10}
+    second.recall(reported, {"a": 600})
     second.begin_plan({"a": 600}, {"a": Extent(0, 1000)})
     assert second.heads({"a": 600}) == {"a": None}
     assert source.looked_through == 400

@@ -41,15 +41,15 @@ class Source:
 
 
 @pytest.mark.parametrize(
-    ("overdue", "held", "low_ms", "told_ms"),
+    ("overdue", "held", "low_ms", "reported_ms"),
     [("late", "", None, 61), ("late", "late", None, None), ("", "late", None, None), ("late", "", 80, 80)],
 )
 def test_without_a_low_the_group_learns_the_watermark_if_a_record_in_time_may_follow_late_ones(
-    overdue, held, low_ms, told_ms
+    overdue, held, low_ms, reported_ms
 ):
     standing = Standing(Observed(Progress({}, watermark_ms=60), {}), {}, {}, {}, {}, {}, {}, low_ms=low_ms)
     standing = replace(standing, overdue=frozenset({overdue} - {""}), held=frozenset({held} - {""}))
-    assert standing.group_low_ms == told_ms
+    assert standing.group_low_ms == reported_ms
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,15 @@ def test_each_split_holds_where_it_may_still_have_rows_in_time(waits_for_late, w
     assert {s: at_ms for s, at_ms in found.items() if s != "late" or late} == lows
 
 
-@pytest.mark.parametrize(("horizon_ms", "told_ms"), [(1000, 61), (30, None)])
-def test_after_a_batch_of_late_rows_the_group_learns_the_watermark_unless_they_wait_for_the_clock(horizon_ms, told_ms):
+@pytest.mark.parametrize(("horizon_ms", "reported_ms"), [(1000, 61), (30, None)])
+def test_after_a_batch_of_late_rows_the_group_learns_the_watermark_unless_they_wait_for_the_clock(
+    horizon_ms, reported_ms
+):
     index = TimeIndex(KafkaLike({"late": log(0, 1, 40, 50)}))
     before = Progress({"late": 1}, watermark_ms=60, late=frozenset({"late"}))
     limits = replace(DRIFT_10, horizon_ms=horizon_ms, budget=Budget(rows=1))
     observed = Observed(before, {"late": Extent(0, 4)})
-    assert plan(observed, limits, index, no_others).next_low_ms == told_ms
+    assert plan(observed, limits, index, no_others).next_low_ms == reported_ms
 
 
 def test_without_alignment_there_is_no_low():

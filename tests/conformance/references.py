@@ -176,9 +176,9 @@ class ReadingEnumerator(ReaderPeek, PeekingEnumerator):
 
     def __init__(self, source, state):
         PeekingEnumerator.__init__(self, source, state)
-        ReaderPeek.__init__(self, PlacedReader(source), self._peeked_heads, self.extents)
+        ReaderPeek.__init__(self, PlacedReader(source), self._heads_by_peek, self.extents)
 
-    def _peeked_heads(self, batch, horizon):
+    def _heads_by_peek(self, batch, horizon):
         for row in batch.to_pylist():
             at_ms = None if row["at"] is None else (row["at"] - EPOCH) // MILLISECOND
             if (usable_ms := self._source.usable_time_ms(at_ms, row["key"], horizon)) is not None:

@@ -76,10 +76,10 @@ def test_watermarks(spark, bucket):
     assert names["df"].isStreaming
     heartbeats = names["is_heartbeat"](pa.record_batch({"key": [b"a", b"heartbeat"]}))
     assert heartbeats.to_pylist() == [False, True]
-    told = []
-    output = SimpleNamespace(emit_watermark=told.append, mark_idle=lambda: told.append("idle"))
+    reported = []
+    output = SimpleNamespace(emit_watermark=reported.append, mark_idle=lambda: reported.append("idle"))
     names["EndOfFile"]().on_event(pa.record_batch({"value": [b"x", b"EOF"]}), np.array([NOON, NOON + 5]), output)
-    assert told == [NOON + 4, "idle"]
+    assert reported == [NOON + 4, "idle"]
 
 
 def test_windows(spark):
@@ -119,12 +119,12 @@ def commands():
 
 def wrong(words):
     """Return what there is not in a command; None: all is there."""
-    program, *rest = words
+    program, *remainder = words
     if program == "tidegate":
-        return wrong_argument(COMMANDS, rest)
-    if rest[:1] == ["-m"]:
-        return wrong_in_module(rest[1], [word for word in rest[2:] if word.startswith("--")])
-    script = rest[0] if program == "python" and rest else program
+        return wrong_argument(COMMANDS, remainder)
+    if remainder[:1] == ["-m"]:
+        return wrong_in_module(remainder[1], [word for word in remainder[2:] if word.startswith("--")])
+    script = remainder[0] if program == "python" and remainder else program
     return None if script in KNOWN or (ROOT / script).exists() else script
 
 
@@ -163,16 +163,16 @@ def test_prometheus_is_told_the_figures_of_each_source_and_the_dashboard_shows_t
     monkeypatch.setattr(tidegate, "on_progress", lambda _, callback: callbacks.append(callback))
     EXPORTER.with_own({"start_http_server(8000)": "start_http_server(0)"}).run({"spark": None})
     callbacks[0]("orders by country", 7, [BEHIND, WITHOUT_WATERMARK])
-    told = generate_latest(REGISTRY).decode()
+    reported = generate_latest(REGISTRY).decode()
     labels = f'{{query="orders by country",source="{BEHIND.reads}"}}'
-    assert f"tidegate_late_rows_total{labels} 17.0" in told
-    assert f"tidegate_paused_splits{labels} 3.0" in told
-    assert f"tidegate_rows_remaining{labels} {float(BEHIND.rows_remaining)}" in told
-    assert f"tidegate_bad_records_total{labels} 5.0" in told
-    assert f"tidegate_current_fetch_event_time_lag_seconds{labels} {5 * 3600.0}" in told
-    assert f"tidegate_current_emit_event_time_lag_seconds{labels} {6 * 3600.0}" in told
-    assert re.findall(r"^tidegate_watermark_lag_seconds\{.*\} (.*)$", told, re.MULTILINE) == [f"{6 * 3600 + 60.0}"]
+    assert f"tidegate_late_rows_total{labels} 17.0" in reported
+    assert f"tidegate_paused_splits{labels} 3.0" in reported
+    assert f"tidegate_rows_remaining{labels} {float(BEHIND.rows_remaining)}" in reported
+    assert f"tidegate_bad_records_total{labels} 5.0" in reported
+    assert f"tidegate_current_fetch_event_time_lag_seconds{labels} {5 * 3600.0}" in reported
+    assert f"tidegate_current_emit_event_time_lag_seconds{labels} {6 * 3600.0}" in reported
+    assert re.findall(r"^tidegate_watermark_lag_seconds\{.*\} (.*)$", reported, re.MULTILINE) == [f"{6 * 3600 + 60.0}"]
 
     panels = json.loads((ROOT / "docs/dashboards/grafana.json").read_text())["panels"]
     shown = {re.match(r"\w+", panel["targets"][0]["expr"])[0] for panel in panels}
-    assert shown == set(re.findall(r"^(tidegate_\w+)\{", told, re.MULTILINE))
+    assert shown == set(re.findall(r"^(tidegate_\w+)\{", reported, re.MULTILINE))

@@ -89,9 +89,9 @@ def states(ledger):
 def test_it_tells_who_uses_it_and_how_far_each_manifest_is_read(query, ledger):
     query.run(2)
     query.run(1, commits=False)
-    told = ledger("show")
-    (manifest,) = told["manifests"]
-    assert (told["lease"], told["batch"], told["batchIsWritten"], told["objectsRemembered"]) == (
+    reported = ledger("show")
+    (manifest,) = reported["manifests"]
+    assert (reported["lease"], reported["batch"], reported["batchIsWritten"], reported["objectsRemembered"]) == (
         "released",
         2,
         False,
@@ -104,8 +104,8 @@ def test_it_tells_who_uses_it_and_how_far_each_manifest_is_read(query, ledger):
         clock_time(NOON + 3 * HOUR),
     )
     assert (manifest["read"], manifest["planned"], manifest["batch"]) == (2, 3, 2)
-    told = ledger("show", checkpoint=False)
-    assert (told["batch"], told["manifests"][0]["read"]) == (None, None)
+    reported = ledger("show", checkpoint=False)
+    assert (reported["batch"], reported["manifests"][0]["read"]) == (None, None)
 
 
 def test_a_state_location_may_lie_in_a_bucket(query, bucket, ledger):

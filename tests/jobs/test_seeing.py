@@ -32,7 +32,7 @@ def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_pat
         starting_offsets="earliest",
         watermarks=strategy.with_watermark_alignment(max_drift=timedelta(hours=1)),
     )
-    told, done, command = [], threading.Event(), request.getfixturevalue("tidegate")
+    reported, done, command = [], threading.Event(), request.getfixturevalue("tidegate")
 
     def watched():
         code, table, errors = command("watch", "--once")
@@ -41,7 +41,7 @@ def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_pat
         return table
 
     def tell(query, batch, sources):
-        told.append((query, batch, sources))
+        reported.append((query, batch, sources))
         if sources[0].rows_remaining == 0:
             done.set()
         raise RuntimeError("a callback of the caller's that fails")
@@ -66,10 +66,10 @@ def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_pat
     finally:
         spark.streams.removeListener(listener)
 
-    assert [(name, batch) for name, batch, _ in told] == [(query.id, number) for number in range(4)]
-    assert [sources[0].splits for _, _, sources in told] == [{"paused": 1, "reading": 2}] * 3 + [{"reading": 3}]
-    assert told[0][2][0].paused.keys() == {f"{topic}-2"}
-    assert told[-1][2] == [said]
+    assert [(name, batch) for name, batch, _ in reported] == [(query.id, number) for number in range(4)]
+    assert [sources[0].splits for _, _, sources in reported] == [{"paused": 1, "reading": 2}] * 3 + [{"reading": 3}]
+    assert reported[0][2][0].paused.keys() == {f"{topic}-2"}
+    assert reported[-1][2] == [said]
     assert "a callback of the caller's that fails" in caplog.text
     assert (said.rows_remaining, said.event_time_lag) == (0, timedelta())
     assert said.by_split[f"{topic}-2"].rows_remaining == 0

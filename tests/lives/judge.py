@@ -23,7 +23,7 @@ class Judge:
     spark_ms: the greatest event time that was delivered up to the batch before.
     busy: in a bounded run, the splits with unread records when it began.
     notes: those of its group; the others' judges know what a note says.
-    told_ms, leaves_ms: the lowest event time that this query tells its group, now and once its batch has tasks.
+    reported_ms, leaves_ms: the lowest event time that this query tells its group, now and once its batch has tasks.
     """
 
     present: Present
@@ -45,7 +45,7 @@ class Judge:
     timed: list[Row] = field(default_factory=list)
     began: bool = False
     said_away: set[str] = field(default_factory=set)
-    told_ms: int | None = None
+    reported_ms: int | None = None
     leaves_ms: int | None = None
     renewed_at_s: float = -inf
     begun_at_s: float = 0.0
@@ -61,7 +61,7 @@ class Judge:
         """Return the judge of a copy of the checkpoint; it knows no others yet, and nobody has heard of it."""
         shared = {id(each): each for each in (self.present, self.notes)}
         copy = deepcopy(self, {**shared, id(self.others): [], id(self.union): Union()})
-        copy.told_ms, copy.renewed_at_s = None, -inf
+        copy.reported_ms, copy.renewed_at_s = None, -inf
         return copy
 
     def may_trust_clock(self) -> bool:
@@ -142,36 +142,36 @@ class Judge:
             if not v.log.records[p].is_marker
         ]
 
-    def rest(self, start: dict, enumerator: Enumerator, report: dict) -> None:
+    def remainder(self, start: dict, enumerator: Enumerator, report: dict) -> None:
         """Judge that a plan returned its start: there is nothing to do."""
         start = {key: value for key, value in start.items() if key != "starts"}  # of the batch before
         views = self.views(start, start, enumerator)
         self.judge_stall(start, views, self.limit(start, start, views, enumerator.said_at_ms, least=True))
         self.note(start, start, views, report)
         if self.others:
-            self.told_ms = None if raced(views) else self.low(start, start, views, enumerator.said_at_ms)
+            self.reported_ms = None if raced(views) else self.low(start, start, views, enumerator.said_at_ms)
 
     def judge_group(self, start: dict, end: dict, views: dict[str, View], now_ms: int) -> None:
         """Judge that no row is past the bound of the others, and note what they will know of this query."""
         if not self.others:
             return
-        for other in (other for other in self.others if other.told_ms is not None and self.hears(other, start)):
-            bound_ms = other.told_ms + self.present.options.drift_ms
+        for other in (other for other in self.others if other.reported_ms is not None and self.hears(other, start)):
+            bound_ms = other.reported_ms + self.present.options.drift_ms
             for split, v in views.items():
                 beyond = [
                     t for t in v.between(v.position, end["positions"][split]) if t >= bound_ms + disorder(v.unread)
                 ]
                 assert not beyond, f"{beyond} of {split} are past the bound of the group, {bound_ms}"
-        self.told_ms = self.leaves_ms = None
+        self.reported_ms = self.leaves_ms = None
         if raced(views):
             return
-        self.told_ms = self.low(start, end, views, now_ms)
+        self.reported_ms = self.low(start, end, views, now_ms)
         after = {key: value for key, value in end.items() if key != "starts"}
         left = {s: v._replace(position=end["positions"][s]) for s, v in views.items()}
         self.leaves_ms = self.low(after, after, left, now_ms)
-        if self.present.options.rows is not None and None not in (self.told_ms, self.leaves_ms):
+        if self.present.options.rows is not None and None not in (self.reported_ms, self.leaves_ms):
             # A split that is cut by its rows keeps its old head until the next plan, which finds a straggler behind it.
-            self.leaves_ms = max(self.leaves_ms, self.told_ms)
+            self.leaves_ms = max(self.leaves_ms, self.reported_ms)
 
     def hears(self, other: Judge, start: dict) -> bool:
         """Return whether this query must take another one into account."""
@@ -381,7 +381,7 @@ class Judge:
         assert len(set(got)) == len(got), "a row comes twice in a batch"
         others = sorted(set(got) ^ there, key=str)
         assert not others, f"the batch was planned otherwise than it is read: {others[:4]}"
-        self.told_ms = self.leaves_ms
+        self.reported_ms = self.leaves_ms
         self.lost |= {row[:3] for row in planned} - {row[:3] for row in got}
 
     def is_gone(self, row: Row) -> bool:

@@ -117,7 +117,7 @@ class Query:
         text = json.dumps(end)
         enumerator, report = self.source._opened, self.run.source_progress()
         if self.offsets and text == self.offsets[-1]:
-            self.judge.rest(start, enumerator, report)
+            self.judge.remainder(start, enumerator, report)
             return False
         self.judge_restart(start, text)
         self.planned = text

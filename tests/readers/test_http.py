@@ -103,7 +103,7 @@ def test_pauses_grow_up_to_a_limit_and_end_at_the_deadline() -> None:
 
 
 @pytest.mark.parametrize(
-    ("causes", "told"),
+    ("causes", "reported"),
     [
         (["no fuel"], "no fuel"),
         (["no fuel", "no crew", "no fuel", "no moon", "no moon"], "no fuel; at last: no moon"),
@@ -112,13 +112,13 @@ def test_pauses_grow_up_to_a_limit_and_end_at_the_deadline() -> None:
     ids=["the first one", "the last one besides the first", "the only one"],
 )
 def test_an_attempt_that_the_deadline_cut_short_tells_its_cause_only_if_there_is_no_other(
-    causes: list[str], told: str
+    causes: list[str], reported: str
 ) -> None:
     waiting, clock = deadline(20)
     for cause in causes:
         waiting.pause(TransientError(cause))
     clock.now += 30
-    with pytest.raises(DeadlineError, match=f"^cannot reach the moon within 20 s: {told}$"):
+    with pytest.raises(DeadlineError, match=f"^cannot reach the moon within 20 s: {reported}$"):
         waiting.pause(TransientError("it does not answer"))
 
 

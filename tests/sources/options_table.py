@@ -42,9 +42,9 @@ def placed(made, subject=None):
 
 def write(page, made, subject=None):
     """Put a list in its place on a page."""
-    before, begin, rest = page.read_text().partition(_begin(subject))
+    before, begin, remainder = page.read_text().partition(_begin(subject))
     assert begin, f"{page.name} has no place for a list of {subject}"
-    page.write_text(f"{before}{placed(made, subject)}{rest.partition(END)[2]}")
+    page.write_text(f"{before}{placed(made, subject)}{remainder.partition(END)[2]}")
 
 
 def _begin(subject):

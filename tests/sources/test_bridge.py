@@ -174,9 +174,9 @@ def test_other_windows_that_spark_keeps_are_refused_by_the_offset_also_where_a_b
     begin = first.initialOffset()
     end = first.latestOffset(begin, ReadAllAvailable())
     assert same.latestOffset(end, ReadAllAvailable()) == end
-    told = "the checkpoint holds the state of other windows: assigner was '5 s' and is '6 s'; set that back"
+    reported = "the checkpoint holds the state of other windows: assigner was '5 s' and is '6 s'; set that back"
     for plan in (lambda: other.latestOffset(end, ReadAllAvailable()), lambda: other.partitions(begin, end)):
-        with pytest.raises(CheckpointError, match=told):
+        with pytest.raises(CheckpointError, match=reported):
             plan()
     without = stream_reader().latestOffset(begin, ReadAllAvailable())
     assert other.latestOffset(without, ReadAllAvailable()) == without
@@ -277,25 +277,25 @@ def test_trigger_once_with_a_max_drift_warns_that_it_ends_early(stream_reader, p
 
 def test_batches_size_themselves_by_what_spark_s_listener_tells(spark, path, tmp_path, monkeypatch):
     """Reports long batches, while the time between two plans is short and would let batches grow."""
-    told, sizes = [], []
+    reported, sizes = [], []
 
     def tell(end, seconds, query, dropped):
         if "sized" in end["positions"]:  # not an earlier query, whose events come late
-            told.append(seconds)
+            reported.append(seconds)
         return batch_note(end, 1000.0, query, dropped)
 
     def write(batch, number):
         sizes.append(batch.count())
-        await_that(lambda: len(told) >= min(number, 2))  # of the batches before; no later one may hold back the end
+        await_that(lambda: len(reported) >= min(number, 2))  # of the batches before; no later one may hold back the end
 
     monkeypatch.setattr("tidegate.sources.progress.listener.batch_note", tell)
     append(path, sized=range(10_000))
     source = MemorySource(path=path, target_batch_duration=timedelta(seconds=100))
     with running(start(source.read_stream(spark), tmp_path / "checkpoint", write)) as query:
-        await_that(lambda: len(sizes) >= 3 and len(told) >= 2, state=lambda: (sizes, told))
+        await_that(lambda: len(sizes) >= 3 and len(reported) >= 2, state=lambda: (sizes, reported))
         progress = query.recentProgress
     assert sizes[2] < sizes[0] <= 1000
-    assert told[:2] == [p.batchDuration / 1000 for p in progress[:2]]
+    assert reported[:2] == [p.batchDuration / 1000 for p in progress[:2]]
 
 
 GENERATED = WatermarkStrategy.for_generator(AscendingTimestampsWatermarks)

@@ -64,23 +64,23 @@ def sent():
     return source, source.streamReader(source.schema())
 
 
-def told(interpreter, data):
+def reported(interpreter, data):
     return subprocess.run([interpreter, "-c", LOADS], input=data, stdout=subprocess.PIPE, check=True).stdout.decode()
 
 
 class TestTasks:
     @pytest.mark.parametrize("place", [0, 1], ids=["the data source", "the reader"])
     def test_without_tidegate_they_end_with_a_sentence(self, tmp_path, place):
-        answer = told(python(tmp_path), cloudpickle.dumps(sent()[place]))
+        answer = reported(python(tmp_path), cloudpickle.dumps(sent()[place]))
         assert "which Spark runs for this query, cannot import tidegate: No module named 'tidegate'; it needs" in answer
         assert f"tidegate {HERE} with its dependencies" in answer
 
     def test_with_another_version_they_end_with_a_sentence(self, tmp_path):
-        answer = told(python(tmp_path, other_tidegate(tmp_path)), cloudpickle.dumps(sent()[1]))
+        answer = reported(python(tmp_path, other_tidegate(tmp_path)), cloudpickle.dumps(sent()[1]))
         assert f"has tidegate 0.0.9, but the driver has {HERE}; install the driver's version there" in answer
 
     def test_without_the_dependencies_the_missing_one_is_named(self, tmp_path):
-        answer = told(python(tmp_path, ROOT / "src"), cloudpickle.dumps(sent()[1]))
+        answer = reported(python(tmp_path, ROOT / "src"), cloudpickle.dumps(sent()[1]))
         assert "cannot load the source: No module named '" in answer
         assert "No module named 'tidegate'" not in answer
 
@@ -90,7 +90,7 @@ def test_an_archive_is_refused_when_it_is_imported(tmp_path):
     with zipfile.ZipFile(archive, "w") as written:
         for name in ("__init__", "version"):
             written.write(ROOT / f"src/tidegate/{name}.py", f"tidegate/{name}.py")
-    answer = told(python(tmp_path, archive), cloudpickle.dumps(sent()[1]))
+    answer = reported(python(tmp_path, archive), cloudpickle.dumps(sent()[1]))
     assert f"tidegate cannot run from an archive, as --py-files and addPyFile send it: {archive};" in answer
 
 

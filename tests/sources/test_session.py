@@ -85,9 +85,9 @@ def test_a_broken_connector_is_left_out_with_a_warning(spark, install, caplog, p
 def test_of_two_connectors_with_one_name_the_last_counts_with_a_warning(spark, install, caplog):
     install("secondbox", "from tidegate import S3Source\nclass Objects(S3Source):\n    ...\n", twin="Objects")
     tidegate.register(spark, S3Source)
-    told = [record.message for record in caplog.records]
+    reported = [record.message for record in caplog.records]
     objects, own = "secondbox.Objects", "tidegate.sources.s3.source.S3Source"
-    assert [message for message in told if "two connectors" in message] == [
+    assert [message for message in reported if "two connectors" in message] == [
         f"two connectors are called 'tidegate_s3': {one} is used, and not {other}"
         for one, other in ((objects, own), (own, objects))
     ]

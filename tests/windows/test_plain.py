@@ -211,15 +211,15 @@ class Wrong(EventTimeSessionWindows):
 
 
 @pytest.mark.parametrize(
-    ("groups", "result", "told"),
+    ("groups", "result", "reported"),
     [
         ([[0, 1], [1, 2]], TimeWindow(0, 60), "may be merged once"),
         ([[0, 1]], TimeWindow(50, 60), "the result must be new or one of them"),
         ([[]], None, "merges nothing into"),
     ],
 )
-def test_a_merge_that_would_lose_rows_is_told(groups, result, told):
-    with pytest.raises(ContractError, match=told):
+def test_a_merge_that_would_lose_rows_is_told(groups, result, reported):
+    with pytest.raises(ContractError, match=reported):
         merges(Wrong(10, groups, result), [TimeWindow(0, 10), TimeWindow(20, 30)], TimeWindow(50, 60))
 
 

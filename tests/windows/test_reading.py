@@ -83,8 +83,8 @@ def test_the_scenes_on_the_page_of_examples_run_as_they_stand():
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(blocks) >= 6
     examples = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, PAGE.name, str(PAGE), 0)
-    told = []
-    assert doctest.DocTestRunner().run(examples, out=told.append).failed == 0, "".join(told)
+    reported = []
+    assert doctest.DocTestRunner().run(examples, out=reported.append).failed == 0, "".join(reported)
 
 
 def test_the_picture_is_what_the_operator_gives():

@@ -303,9 +303,9 @@ def test_a_function_that_raises_names_key_and_window():
             return accumulator
 
     operator = WindowOperator(TUMBLING, Aggregate(Broken()))
-    told = r"A function of the windows raised ZeroDivisionError: .* \(for key 'a' and window \[20, 30\) ms\)"
+    reported = r"A function of the windows raised ZeroDivisionError: .* \(for key 'a' and window \[20, 30\) ms\)"
     for rows in ([(1, 5), (0, 25)], [(0, 25)]):
-        with pytest.raises(FunctionError, match=told) as raised:
+        with pytest.raises(FunctionError, match=reported) as raised:
             batch(operator, MemoryKeyStore(), -1, rows)
         assert isinstance(raised.value.__cause__, ZeroDivisionError)
     with pytest.raises(FunctionError, match=r"ZeroDivisionError.*key 'a' and window \[20, 30\) ms"):
@@ -337,8 +337,10 @@ def test_state_that_cannot_be_pickled_is_told_with_its_key(held):
             return accumulator
 
     operator = WindowOperator(TUMBLING, Aggregate(Keeping()))
-    told = r"state of the windows cannot be pickled: \w+Error: .* \(for key 'a'\).* a module that executors can import"
-    with pytest.raises(FunctionError, match=told):
+    reported = (
+        r"state of the windows cannot be pickled: \w+Error: .* \(for key 'a'\).* a module that executors can import"
+    )
+    with pytest.raises(FunctionError, match=reported):
         batch(operator, MemoryKeyStore(), -1, [(1, 5)])
 
 

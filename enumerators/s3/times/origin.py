@@ -76,13 +76,13 @@ def parse_origin(text: str) -> Origin:
 
     Raises ValueError, one sentence, for anything else, and for a template that PathTimes does not take.
     """
-    kind, colon, rest = text.partition(":")
+    kind, colon, place = text.partition(":")
     if text == _LAST_MODIFIED:
         return LAST_MODIFIED
-    if kind == "column" and rest:
-        return ColumnTimes(rest)
+    if kind == "column" and place:
+        return ColumnTimes(place)
     if kind == "path" and colon:
-        return PathTimes(rest)
+        return PathTimes(place)
     nearest = "" if kind == "column" else did_you_mean(kind, [_LAST_MODIFIED, "column:", "path:"])
     raise ValueError(f"expected lastModified, column:NAME or path:TEMPLATE{nearest}")
 

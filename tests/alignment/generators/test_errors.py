@@ -80,7 +80,7 @@ def test_anything_but_a_supplier_of_generators_is_refused_at_once(supplier, name
         WatermarkStrategy.for_generator(supplier)
 
 
-@pytest.mark.parametrize("supplier", [Silent, dict, lambda *rest, at=1, **more: Silent()])
+@pytest.mark.parametrize("supplier", [Silent, dict, lambda *remainder, at=1, **more: Silent()])
 def test_what_can_be_called_without_arguments_may_supply_generators(supplier):
     assert WatermarkStrategy.for_generator(supplier).generator is supplier
 

@@ -14,7 +14,7 @@ FOUND = 'self._client.ask("splits")'
 RETURN_FOUND = f"return {FOUND}"
 BEGINS = "extent.end if at_end else extent.begin"
 EXTENT = "Extent(begin, end, complete=complete)"
-PEEKED = "next(self._heads(split, position, horizon), None)"
+FIRST_HEAD = "next(self._heads(split, position, horizon), None)"
 AT_OR_AFTER = "if h.event_time_ms >= event_time_ms"
 USABLE = "return self.usable_time_ms("
 READ = "yield _batch([record.row for record in records])"
@@ -126,7 +126,7 @@ PATCHES = [
     ("READ-24", "a range is one batch", "20 of 20 rows", "end, _BATCH_BYTES", "end, None"),
     ("READ-26", "times are an hour off", "read with 951829200000", "row.event_time_ms * 1_000")
     + ("(row.event_time_ms + 3_600_000) * 1_000",),
-    ("TIME-1", "peek is blind at holes", "says none", PEEKED)
+    ("TIME-1", "peek is blind at holes", "says none", FIRST_HEAD)
     + ("next((h for h in self._heads(split, position, horizon) if h.position == position), None)",),
     ("TIME-1", "a missing time is taken for 0", "peek() of 'split-0' at 0 says position 1", USABLE)
     + (f"if record.row.event_time_ms is None:\n            return 0\n        {USABLE}",),

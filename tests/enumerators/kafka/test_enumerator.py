@@ -61,7 +61,7 @@ def requests_of(enumerator, monkeypatch):
     """Return a list of the fetches that an enumerator requests from now on."""
     fetched, fetch = [], enumerator._client.fetch_parts
     monkeypatch.setattr(
-        enumerator._client, "fetch_parts", lambda asked, *rest: fetched.append(asked) or fetch(asked, *rest)
+        enumerator._client, "fetch_parts", lambda asked, *remainder: fetched.append(asked) or fetch(asked, *remainder)
     )
     return fetched
 

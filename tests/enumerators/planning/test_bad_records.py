@@ -16,7 +16,7 @@ def bad(split, start, end, number):
     return SourceEvent(split, start, end, {"number": number}, BAD_RECORDS)
 
 
-class Told:
+class Reported:
     """The events that executors have sent, until they are taken."""
 
     def __init__(self):
@@ -29,42 +29,42 @@ class Told:
 
 
 def test_a_task_that_is_repeated_counts_once():
-    told = Told()
-    tally = BadRecordTally(0, lambda: told(BAD_RECORDS))
-    told.events = [bad("a", 0, 5, 2), bad("a", 5, 9, 1), bad("a", 0, 5, 2), bad("b", 0, 3, 4)]
+    reported = Reported()
+    tally = BadRecordTally(0, lambda: reported(BAD_RECORDS))
+    reported.events = [bad("a", 0, 5, 2), bad("a", 5, 9, 1), bad("a", 0, 5, 2), bad("b", 0, 3, 4)]
     tally.count({"a": 9, "b": 3})
     assert tally.total == 7
-    told.events = [bad("a", 5, 9, 1), bad("a", 9, 11, 1)]
+    reported.events = [bad("a", 5, 9, 1), bad("a", 9, 11, 1)]
     tally.count({"a": 11, "b": 3})
     assert tally.total == 8
 
 
 def test_a_split_that_begins_anew_counts_from_its_beginning():
-    told = Told()
-    tally = BadRecordTally(0, lambda: told(BAD_RECORDS))
+    reported = Reported()
+    tally = BadRecordTally(0, lambda: reported(BAD_RECORDS))
     tally.count({"a": 9})
     tally.begin(["a"])
-    told.events = [bad("a", 0, 2, 2)]
+    reported.events = [bad("a", 0, 2, 2)]
     tally.count({"a": 2})
     assert tally.total == 2
 
 
 def test_the_offset_holds_the_number_and_the_last_batch_counts_too():
-    logs, told = Logs(a=[1, 2, 3]), Told()
-    run = coordinator(logs, take_events=told, counts_bad_records=True)
+    logs, reported = Logs(a=[1, 2, 3]), Reported()
+    run = coordinator(logs, take_events=reported, counts_bad_records=True)
     first = run.latest_offset(INITIAL_OFFSET)
     assert run.source_progress()["badRecordsTotal"] == 0
     assert "badRecords" not in first
-    told.events = [bad("a", 0, 3, 2)]
+    reported.events = [bad("a", 0, 3, 2)]
     second = run.latest_offset(first)
     assert (second["badRecords"], run.tasks(first, second)) == (2, [])
     assert run.source_progress()["badRecordsTotal"] == 2
     assert run.latest_offset(second) is second
     assert Offset.from_json(second).to_json() == second
 
-    restarted = coordinator(logs, take_events=told, counts_bad_records=True)
+    restarted = coordinator(logs, take_events=reported, counts_bad_records=True)
     logs.times["a"] += [4]
-    told.events = [bad("a", 0, 3, 2)]  # the batch that a restart repeats
+    reported.events = [bad("a", 0, 3, 2)]  # the batch that a restart repeats
     assert drain(restarted, first)[1]["badRecords"] == 2
     without = coordinator(logs)
     assert drain(without, second)[1]["badRecords"] == 2

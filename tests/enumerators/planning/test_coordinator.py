@@ -367,13 +367,13 @@ class Group:
     """Remembers its calls."""
 
     def __init__(self):
-        self.told = []
+        self.reported = []
 
     def join(self, stored, *, bounded):
-        self.told.append(("join", stored))
+        self.reported.append(("join", stored))
 
     def tell(self, low_ms):
-        self.told.append(("tell", low_ms))
+        self.reported.append(("tell", low_ms))
 
     def name_of(self, member):
         return f"orders ({member})"
@@ -391,4 +391,4 @@ def test_a_batch_that_is_replayed_holds_the_others_at_what_may_be_unread():
     group = Group()
     Membership(group, 10).stored({"id": "x"}, Progress({}, bound_ms=90), bounded=False)
     Membership(group, 10).stored({"id": "x"}, Progress({}), bounded=False)
-    assert group.told == [("join", {"id": "x"}), ("tell", 80), ("join", {"id": "x"}), ("tell", 0)]
+    assert group.reported == [("join", {"id": "x"}), ("tell", 80), ("join", {"id": "x"}), ("tell", 0)]

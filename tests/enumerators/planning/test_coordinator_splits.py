@@ -146,8 +146,8 @@ class Replaced(Logs):
     diverged = None
 
     def validate(self, positions):
-        told, self.diverged = self.diverged or {}, None
-        return {s: Divergence("it was recreated", at) for s, at in told.items() if s in positions}
+        reported, self.diverged = self.diverged or {}, None
+        return {s: Divergence("it was recreated", at) for s, at in reported.items() if s in positions}
 
 
 class TestDivergence:
@@ -258,8 +258,8 @@ class TestAvailability:
         assert run.source_progress()["bySplit"]["b"][0] == "unread"
         assert "cannot look at b, and the others wait for them at the bound: its server is away" in caplog.text
         logs.away = ()
-        rest, _ = drain(run, last)
-        assert sorted(records + more + rest) == all_records(logs)
+        remainder, _ = drain(run, last)
+        assert sorted(records + more + remainder) == all_records(logs)
         assert "unavailableSplits" not in run.source_progress()
 
     def test_one_that_was_idle_holds_nobody(self):

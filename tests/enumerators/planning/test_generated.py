@@ -138,8 +138,8 @@ def test_events_that_are_lost_doubled_late_or_of_parts_change_nothing(name, rows
             cut = chance.randint(wanted.start, wanted.end - 1) if supplier().is_divisible else wanted.start
             parts = [replace(wanted, end=cut), replace(wanted, start=cut)] if cut > wanted.start else [wanted]
             said = said_before(snapshot, ReadTask(tuple(parts)), supplier)
-            told = [splits.event(supplier, part, before) for part, before in zip(parts, said, strict=True)]
-            inbox.events += chance.choices(told, k=chance.randint(0, 4))
+            reported = [splits.event(supplier, part, before) for part, before in zip(parts, said, strict=True)]
+            inbox.events += chance.choices(reported, k=chance.randint(0, 4))
         late = chance.sample(inbox.events, k=len(inbox.events) // 2)
         generated.see(ends, ends)
         inbox.events += late

@@ -33,11 +33,11 @@ def figures(account):
 @given(st.lists(st.builds(SourceAccount, st.just("orders"), KNOWN, KNOWN)), FIGURES, FIGURES)
 def test_the_figures_of_an_account_add_up(sources, late, open_):
     account = balanced(batches=(0, 1), sources=sources, late=late, open_=open_)
-    read, *rest = [figure.rows for figure in figures(account)]
-    assert read == sum(rest)
-    assert min(rest) >= 0
-    told = account.to_json()
-    assert told["read"] == told["closed"] + told["open"] + told["late"] + told["setAside"]
+    read, *remainder = [figure.rows for figure in figures(account)]
+    assert read == sum(remainder)
+    assert min(remainder) >= 0
+    reported = account.to_json()
+    assert reported["read"] == reported["closed"] + reported["open"] + reported["late"] + reported["setAside"]
 
 
 @given(st.data())
@@ -45,15 +45,15 @@ def test_the_truth_lies_within_the_bounds(data):
     """Of rows with a known fate, some figures are told exactly, others as bounds, or not at all."""
     closed, open_, late, aside = truth = [data.draw(st.integers(0, 20)) for _ in range(4)]
 
-    def told(rows, least=-20, most=20):
+    def reported(rows, least=-20, most=20):
         off = data.draw(st.integers(max(least, -rows), most) | st.just(0))
         return Figure(rows + off, "exact" if not off else "at least" if off < 0 else "at most")
 
     account = balanced(
         batches=None,
-        sources=[SourceAccount("orders", told(sum(truth), least=0), told(aside, most=0))],
-        late=data.draw(st.just(Figure(None)) | st.builds(told, st.just(late))),
-        open_=data.draw(st.just(Figure(None)) | st.builds(told, st.just(open_))),
+        sources=[SourceAccount("orders", reported(sum(truth), least=0), reported(aside, most=0))],
+        late=data.draw(st.just(Figure(None)) | st.builds(reported, st.just(late))),
+        open_=data.draw(st.just(Figure(None)) | st.builds(reported, st.just(open_))),
     )
     holds = {"exact": int.__eq__, "at least": int.__le__, "at most": int.__ge__, "about": lambda *_: True}
     for figure, rows in zip(figures(account), [sum(truth), closed, open_, late, aside], strict=True):

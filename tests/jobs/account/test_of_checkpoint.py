@@ -95,7 +95,9 @@ def after(number, watermark=1_000):
     return offset(100 * (number + 1), watermark=watermark, **starts)
 
 
-def told(number, rows=100, said=None, *, others=0, begin=None, watermark=1_000, is_last=False, plan=PROVEN, **fields):
+def reported(
+    number, rows=100, said=None, *, others=0, begin=None, watermark=1_000, is_last=False, plan=PROVEN, **fields
+):
     """Return what Spark tells of a batch that ``logged`` logs.
 
     said: fields of the source's progress.
@@ -110,7 +112,7 @@ def told(number, rows=100, said=None, *, others=0, begin=None, watermark=1_000, 
 
 
 def test_what_spark_told_makes_the_account_exact(logged):
-    batches = {0: told(0), 1: told(1, rows=90)}  # the log has holes
+    batches = {0: reported(0), 1: reported(1, rows=90)}  # the log has holes
     account = logged((0, 1_000), (2_001, 1_000), found=batches, state=Figure(40))
     assert [account.read, account.closed, account.open, account.late] == [
         Figure(190),
@@ -124,7 +126,7 @@ def test_what_spark_told_makes_the_account_exact(logged):
 
 def in_runs(*said, rows=100):
     """Return what Spark tells of batches that are runs of their own."""
-    return {at: told(at, rows, fields, runId=str(at)) for at, fields in enumerate(said)}
+    return {at: reported(at, rows, fields, runId=str(at)) for at, fields in enumerate(said)}
 
 
 def test_what_each_run_left_out_is_missing(logged):
@@ -134,8 +136,8 @@ def test_what_each_run_left_out_is_missing(logged):
 
 
 def test_rows_that_carry_only_the_watermark_are_those_of_the_runs_that_have_them(logged):
-    moves = told(1, 101, {"watermarkRows": True}, watermark=2_000, runId="other")  # the watermark, as in batch 0
-    account = logged((0, 1_000), (0, 2_000), found={0: told(0), 1: moves})
+    moves = reported(1, 101, {"watermarkRows": True}, watermark=2_000, runId="other")  # the watermark, as in batch 0
+    account = logged((0, 1_000), (0, 2_000), found={0: reported(0), 1: moves})
     assert account.read == Figure(200)
 
 
@@ -147,26 +149,28 @@ def test_a_run_may_end_before_it_has_told_of_its_last_bad_records(logged):
 
 
 def test_a_condition_may_also_leave_out_rows_of_batches_of_which_spark_told_nothing(logged):
-    account = logged(*[(0, 1_000)] * 2, found={1: told(1, 40, {"selectsRows": True})})
+    account = logged(*[(0, 1_000)] * 2, found={1: reported(1, 40, {"selectsRows": True})})
     assert (account.read, account.sources[0].unselected) == (Figure(140, "at most"), Figure(60, "at least"))
 
 
-@pytest.mark.parametrize("batch", [told(1, others=1, runId="of two"), told(1, said={"planner": None}, runId="repeats")])
+@pytest.mark.parametrize(
+    "batch", [reported(1, others=1, runId="of two"), reported(1, said={"planner": None}, runId="repeats")]
+)
 def test_runs_that_cannot_be_added_up_leave_bounds(logged, batch):
-    account = logged((0, 1_000), (1_000, 1_000), found={0: told(0), 1: batch})
+    account = logged((0, 1_000), (1_000, 1_000), found={0: reported(0), 1: batch})
     assert (account.read, account.late) == (Figure(200, "at most"), Figure(0, "by plan"))
 
 
 def test_the_last_batch_is_left_out_until_spark_tells_of_it(logged, tmp_path, monkeypatch, capsys):
     (tmp_path / "metadata").write_text(json.dumps({"id": "63e3dd0a-57c0-4b0c-9d3b-3c5b5e0f2c11"}))
-    batches = {0: told(0), 1: told(1)}
+    batches = {0: reported(0), 1: reported(1)}
     account = logged(*[(0, 1_000)] * 3, found=batches, state=Figure(40))
     assert (account.batches, account.read, account.open) == ((0, 1), Figure(200), Figure(40))
     assert account.missing == ("what became of batch 2, which Spark has not reported yet",)
 
     def meanwhile(query):
         logged(*[(0, 1_000)] * 5)  # Spark goes on
-        return {**batches, 2: told(2)}
+        return {**batches, 2: reported(2)}
 
     monkeypatch.setattr(of_checkpoint, "kept_batches", meanwhile)
     run_account(str(tmp_path), as_json=True)
@@ -183,7 +187,7 @@ def test_the_id_of_a_query_is_a_uuid(tmp_path, stored):
 def test_only_batches_of_which_spark_told_nothing_are_bounds(logged):
     said = {"metrics": {"numFilesLeftOut": 3}}
     late = {"windows": {"numLateRecordsDropped": 5}}
-    batches = {at: told(at, 90, said, observedMetrics=late) for at in (0, 1, 4, 5)}  # the log has holes
+    batches = {at: reported(at, 90, said, observedMetrics=late) for at in (0, 1, 4, 5)}  # the log has holes
     account = logged(*[(500, 1_000)] * 6, found=batches, state=Figure(40))
     assert (account.read, account.late) == (Figure(4 * 90 + 2 * 100, "at most"), Figure(20, "by plan"))
     assert (account.open, account.closed) == (Figure(40), Figure(500, "at most"))
@@ -209,7 +213,7 @@ def test_bad_records_of_a_batch_of_which_spark_told_nothing_are_not_those_of_oth
 
 @pytest.mark.parametrize(("said", "missing"), [({"badRecordsTotal": 0}, 1), ({}, 0)])
 def test_bad_records_of_a_batch_of_which_spark_told_nothing_are_missing(logged, said, missing):
-    account = logged((0, 1_000), (0, 1_000), found={1: told(1, 100, said)}, has_state=False)
+    account = logged((0, 1_000), (0, 1_000), found={1: reported(1, 100, said)}, has_state=False)
     assert [account.set_aside, account.late] == [Figure(0, "at least"), Figure(0)]
     assert ([sentence[:21] for sentence in account.missing], account.complete) == (
         ["how many bad records,"] * missing,
@@ -227,7 +231,7 @@ def test_rows_in_open_windows_are_counted_by_what_holds_for_the_plans_of_all_run
     monkeypatch.setattr(of_checkpoint, "rows_in_state", lambda *said: asked.append(said[2:]))
     for plan in (PROVEN, other):
         monkeypatch.setattr(
-            of_checkpoint, "kept_batches", lambda _, plan=plan: {0: told(0, plan=PROVEN), 1: told(1, plan=plan)}
+            of_checkpoint, "kept_batches", lambda _, plan=plan: {0: reported(0, plan=PROVEN), 1: reported(1, plan=plan)}
         )
         run_account(str(tmp_path), as_json=True)
     assert asked == [(PROVEN, 1), (None, 1)]
@@ -236,19 +240,19 @@ def test_rows_in_open_windows_are_counted_by_what_holds_for_the_plans_of_all_run
 @pytest.mark.parametrize(
     "batch",
     [
-        told(0),
-        told(1, begin=offset(50, watermark=1_000, starts={"orders-0": 0})),
-        told(1, watermark=2_000),
+        reported(0),
+        reported(1, begin=offset(50, watermark=1_000, starts={"orders-0": 0})),
+        reported(1, watermark=2_000),
     ],
 )
 def test_a_batch_of_a_copy_of_the_checkpoint_is_none_of_this_one(logged, batch):
-    account = logged((0, 1_000), (1_000, 1_000), found={0: told(0), 1: batch}, state=Figure(4))
+    account = logged((0, 1_000), (1_000, 1_000), found={0: reported(0), 1: batch}, state=Figure(4))
     assert (account.read, account.late) == (Figure(200, "at most"), Figure(0, "by plan"))
 
 
 @pytest.mark.parametrize(("is_last", "bound"), [(True, "exact"), (False, "at most")])
 def test_a_source_is_known_by_its_place(logged, is_last, bound):
-    batch = told(0, others=1, is_last=is_last)
+    batch = reported(0, others=1, is_last=is_last)
     account = logged((0, 1_000), others=["2"], found={0: batch})
     assert account.sources[1].read == Figure(100, bound)
 

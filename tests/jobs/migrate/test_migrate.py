@@ -45,7 +45,7 @@ def ours(line):
     return offset.progress.positions, offset.starts
 
 
-def told(tidegate, *arguments):
+def reported(tidegate, *arguments):
     code, output, _ = tidegate("migrate", *arguments, "--json")
     assert code == 0
     return json.loads(output)
@@ -63,7 +63,7 @@ def test_each_source_goes_on_after_the_last_batch_that_is_written(tidegate, old,
     batches = BATCHES if committed else BATCHES[:1]
     write_checkpoint(old, BEGINS, batches, committed)
     common = {"lastCommittedBatch": batch, "uncommittedBatch": {3: None, 2: 2, 0: 0}[committed]}
-    assert told(tidegate, old) == [
+    assert reported(tidegate, old) == [
         {"source": "1", **common, "startingOffsets": {"orders": orders}},
         {"source": "2", **common, "startingOffsets": {"clicks-eu": clicks}},
     ]
@@ -87,7 +87,7 @@ def test_people_are_told_the_option_and_what_a_new_checkpoint_means(tidegate, ol
 
 def test_a_query_that_never_planned_a_batch_goes_on_where_it_began(tidegate, old, tmp_path):
     write_checkpoint(old, BEGINS, [], 0)
-    assert [standing["startingOffsets"] for standing in told(tidegate, old)] == [*BEGINS.values()]
+    assert [standing["startingOffsets"] for standing in reported(tidegate, old)] == [*BEGINS.values()]
     code, *_ = tidegate("migrate", old, "--to", tmp_path / "new")
     assert "has no batch yet; start with a new checkpoint" in code
 
@@ -157,7 +157,7 @@ def test_a_dataframe_that_the_query_uses_twice_began_in_one_place(tidegate, old,
         positions, starts = ours(line[line.index("{") :])
         assert starts == {split: began[split] for split in positions}
         assert line.partition("{")[0] == before.partition("{")[0]
-    assert {entry["source"]: entry["startingOffsets"] for entry in told(tidegate, old)} == {
+    assert {entry["source"]: entry["startingOffsets"] for entry in reported(tidegate, old)} == {
         str(place): {topic: {"0": began[f"{topic}-0"]}}
         for place, line in (lines.items() if isinstance(lines, dict) else enumerate(lines))
         for topic in line
@@ -247,7 +247,7 @@ def test_the_way_back_ends_at_the_offsets_where_it_began(tidegate, old, tmp_path
         if path.is_file():
             ours = (back / path.relative_to(old)).read_text()
             assert ours.replace(" ", "") == path.read_text().replace(" ", ""), path
-    assert told(tidegate, there, "--back") == told(tidegate, old)
+    assert reported(tidegate, there, "--back") == reported(tidegate, old)
 
 
 @pytest.mark.parametrize(

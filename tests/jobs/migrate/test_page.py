@@ -24,13 +24,13 @@ def behind(latest, consumed):
 def check_progress(batches, topic, reads):
     """Check what the page says about dashboards and alerts."""
     lags = []
-    for told in batches:
-        latest, positions = told["latestOffset"], told["endOffset"]["positions"]
+    for reported in batches:
+        latest, positions = reported["latestOffset"], reported["endOffset"]["positions"]
         lags.append(behind(latest[topic], {p: positions[f"{topic}-{p}"] for p in latest[topic]}))
         assert (latest["metrics"], latest["reads"]) == (lags[-1], reads)
         # Spark has no place for these of a Python source; if it gets one, they belong there.
-        assert "metrics" not in told
-        assert "PythonMicroBatchStream" in told["description"]
+        assert "metrics" not in reported
+        assert "PythonMicroBatchStream" in reported["description"]
     assert latest[topic] == {"0": 190, "1": 40}
     assert lags[0] != lags[-1] == behind(latest[topic], latest[topic])
 
@@ -78,7 +78,7 @@ class Page:
             self.finish()
 
     @property
-    def told(self):
+    def reported(self):
         """What Spark tells of the source after each batch."""
         return [json.loads(progress.json)["sources"][0] for progress in self.names["query"].recentProgress]
 
@@ -108,7 +108,7 @@ def test_a_query_with_state_moves_there_and_back_in_the_middle_of_a_batch_withou
     page.run(0)
     page.crash()
     assert [*sink.written] == [0, 1]
-    (before_crash, *_) = page.told
+    (before_crash, *_) = page.reported
     lag = behind(before_crash["latestOffset"][topic], before_crash["endOffset"][topic])
     assert {name: float(value) for name, value in before_crash["metrics"].items()} == lag
 
@@ -123,7 +123,7 @@ def test_a_query_with_state_moves_there_and_back_in_the_middle_of_a_batch_withou
     page.run(1)
     page.finish()
     assert sink.repeated == {1: sink.written[1]}
-    check_progress(page.told[1:], topic, f"{topic} at {kafka.bootstrap_servers}")  # without the repeated batch
+    check_progress(page.reported[1:], topic, f"{topic} at {kafka.bootstrap_servers}")  # without the repeated batch
     assert sink.last == {0: [*range(190)], 1: [*range(40)]}
 
     code, output, _ = tidegate(*migrate_anew)

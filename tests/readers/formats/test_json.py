@@ -250,7 +250,7 @@ def test_a_malformed_line_needs_no_event_time_unless_it_ends_the_query():
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "value", "rest"),
+    ("kind", "text", "value", "remainder"),
     [
         (pa.list_(INNER), '[{"x":1,"y":2}]', [{"x": 1}], [{"x": 1, "y": 2}]),
         (INNER, '{"x":1,"y":2}', {"x": 1}, {"y": 2}),
@@ -258,11 +258,11 @@ def test_a_malformed_line_needs_no_event_time_unless_it_ends_the_query():
         (INNER, "[1]", None, [1]),
     ],
 )
-def test_what_a_nested_column_lacks_or_cannot_hold_is_rescued(kind, text, value, rest):
+def test_what_a_nested_column_lacks_or_cannot_hold_is_rescued(kind, text, value, remainder):
     schema = pa.schema([("a", kind), ("rest", pa.string())])
     [good, row] = read(f'{{}}\n{{"a":{text}}}\n'.encode(), schema, BadRecordPolicy(rescued_column="rest"))
     assert (good, row["a"]) == ({"a": None, "rest": None}, value)
-    assert json.loads(row["rest"])["a"] == rest
+    assert json.loads(row["rest"])["a"] == remainder
 
 
 @pytest.mark.parametrize("inner", ["[{}]", '{{"a":{}}}'])

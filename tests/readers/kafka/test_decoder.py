@@ -137,15 +137,15 @@ def test_the_first_record_is_what_the_loop_finds(written, position, limit_ms, st
     batch = replace(split(encode(written)), append_time_ms=7 if stamped else None)
     timed = [(at, 7 if stamped else record.timestamp) for at, record in enumerate(written)][position:]
     for lowest_ms, horizon_ms in ((limit_ms, NEVER_MS), (-(2**62), limit_ms)):
-        rest = [(at, at_ms) for at, at_ms in timed if lowest_ms <= at_ms < horizon_ms]
-        left_out = [at_ms for at, at_ms in timed if at_ms >= horizon_ms and (not rest or at < rest[0][0])]
+        remainder = [(at, at_ms) for at, at_ms in timed if lowest_ms <= at_ms < horizon_ms]
+        left_out = [at_ms for at, at_ms in timed if at_ms >= horizon_ms and (not remainder or at < remainder[0][0])]
         for find in (first_record, find_record):
             horizon = Horizon(horizon_ms)
             if find is first_record:
                 first = first_record(batch, position, lowest_ms=lowest_ms, horizon=horizon)
             else:
                 first = find_record(batch, batch.records(), position, lowest_ms, horizon)
-            assert first == (rest[0] if rest else None)
+            assert first == (remainder[0] if remainder else None)
             assert horizon.next_ms == min(left_out, default=NEVER_MS)
 
 

@@ -75,10 +75,10 @@ def test_a_windowed_count_over_skewed_history_loses_no_row(spark, kafka, tmp_pat
     assert rows_in_state(spark, str(tmp_path), facts, 0) == Figure(first)
     monkeypatch.setattr(of_checkpoint, "spark_session", lambda *_: nullcontext(spark))
     of_checkpoint.run_account(str(tmp_path), as_json=True)
-    told = json.loads(capsys.readouterr().out)
+    reported = json.loads(capsys.readouterr().out)
     names = ("read", "closed", "open", "late", "setAside", "complete")
-    assert [told[name] for name in names] == [31_000, closed, 31_000 - closed, 0, 0, True]
-    assert told["bounds"] == {}
+    assert [reported[name] for name in names] == [31_000, closed, 31_000 - closed, 0, 0, True]
+    assert reported["bounds"] == {}
 
 
 def test_at_the_live_edge_a_producer_that_trails_by_more_than_the_drift_loses_no_row(spark, kafka, tmp_path):

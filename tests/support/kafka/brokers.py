@@ -71,8 +71,8 @@ def _frame(sock):
     length = _exactly(sock, LENGTH.size)
     if length is None:
         return None
-    rest = _exactly(sock, *LENGTH.unpack(length))
-    return None if rest is None else length + rest
+    remainder = _exactly(sock, *LENGTH.unpack(length))
+    return None if remainder is None else length + remainder
 
 
 def _exactly(sock, size):

@@ -162,7 +162,7 @@ class FakeSpark:
         self.client.call()
 
     def batch(self, rows, watermark_ms, now_ms=0):
-        """Take rows (key, time in ms, n), and return results, as dicts; ``told`` has what the calls told."""
+        """Take rows (key, time in ms, n), and return results, as dicts; ``reported`` has what the calls reported."""
         values = SimpleNamespace(
             getCurrentWatermarkInMs=lambda: min(watermark_ms, END_OF_TIME_MS),
             getCurrentProcessingTimeInMs=lambda: now_ms,
@@ -181,7 +181,7 @@ class FakeSpark:
             self.timers.remove((bucket, due))  # Spark would warn of a timer that is gone
         assert not [timer for timer in self.timers if timer[1] <= time]
         assert not self.client.answers
-        self.told = [r[CALL] for r in results if CALL in r]
+        self.reported = [r[CALL] for r in results if CALL in r]
         return [one for r in results if CALL not in r for one in (self._each(r[MANY]) if MANY in r else [r])]
 
     def _each(self, arrays):

@@ -91,12 +91,12 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("told", CHANGES)
-def test_state_of_other_windows_is_refused_and_the_change_is_named(told):
-    before, after = CHANGES[told]
+@pytest.mark.parametrize("reported", CHANGES)
+def test_state_of_other_windows_is_refused_and_the_change_is_named(reported):
+    before, after = CHANGES[reported]
     spark = FakeSpark(before)
     spark.batch([("a", 1_000, 1)], 0)
-    with pytest.raises(CheckpointError, match=f"the checkpoint holds the state of other windows: .*{told}.*; set"):
+    with pytest.raises(CheckpointError, match=f"the checkpoint holds the state of other windows: .*{reported}.*; set"):
         spark.restarted(after).batch([], 2**62)
 
 

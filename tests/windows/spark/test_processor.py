@@ -142,12 +142,12 @@ def test_a_side_output_that_the_windows_do_not_have_is_told():
 @pytest.mark.parametrize("late", [None, "late"])
 @pytest.mark.parametrize("function", [Process(Numbers()), Aggregate(SQL)], ids=["key by key", "in columns"])
 def test_a_call_tells_which_late_rows_it_dropped_which_windows_are_open_and_when_the_first_is_due(function, late):
-    spark, told = FakeSpark(operator_of("tumbling", function), late=late, buckets=1), []
+    spark, reported = FakeSpark(operator_of("tumbling", function), late=late, buckets=1), []
     opened, more, behind = [("a", 4, 1), ("a", 14, 2), ("b", 4, 3)], [("b", 25, 4)], [("a", 5, 5)]
     for rows, watermark in [(opened, 5), (more, 12), (behind, 12), ([], MAX_TIME)]:
         spark.batch(rows, watermark)
-        told += [(call["dropped"], call["windows"], call["due"]) for call in spark.told]
-    assert told == [(0, 3, 12), (0, 2, 22), (int(late is None), 2, 22), (0, 0, None)]
+        reported += [(call["dropped"], call["windows"], call["due"]) for call in spark.reported]
+    assert reported == [(0, 3, 12), (0, 2, 22), (int(late is None), 2, 22), (0, 0, None)]
 
 
 def test_pyspark_s_worker_on_the_driver_prints_nothing_once_it_has_the_processor(monkeypatch, capsys):
@@ -256,7 +256,7 @@ class Surprising(Trigger):
 
 
 @pytest.mark.parametrize(
-    ("in_event_time", "spark", "told"),
+    ("in_event_time", "spark", "reported"),
     [
         (False, {"time_mode": "EventTime"}, "Surprising has a timer in processing time: say so by Surprising.proc"),
         (False, {"time_mode": "None", "event_times": False}, "Surprising has a timer in processing time"),
@@ -264,10 +264,10 @@ class Surprising(Trigger):
         (True, {"time_mode": "ProcessingTime", "event_times": False}, "Surprising has a timer in event time"),
     ],
 )
-def test_a_timer_that_spark_would_never_call_is_told(in_event_time, spark, told):
+def test_a_timer_that_spark_would_never_call_is_told(in_event_time, spark, reported):
     trigger = PurgingTrigger.of(Surprising(in_event_time=in_event_time))
     fake = FakeSpark(WindowOperator(GlobalWindows.create(), Process(Numbers()), trigger), **spark)
-    with pytest.raises(OptionError, match=told):
+    with pytest.raises(OptionError, match=reported):
         fake.batch([("a", 5, 1)], MIN_TIME)
 
 
@@ -280,7 +280,7 @@ class Gives(ProcessWindowFunction):
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reported"),
     [
         ({"numbers": []}, "gave 'numbers', but a result must be a mapping"),
         ([7], "gave 7, but a result must be a mapping"),
@@ -290,10 +290,10 @@ class Gives(ProcessWindowFunction):
         ([{"numbers": [2**64]}], "gave .18446744073709551616. for the column 'numbers'"),
     ],
 )
-def test_a_result_that_does_not_fit_the_schema_is_told_with_its_key_and_window(given, told):
+def test_a_result_that_does_not_fit_the_schema_is_told_with_its_key_and_window(given, reported):
     spark = FakeSpark(operator_of("tumbling", Process(Gives(given))))
     spark.batch([("a", 5, 1)], MIN_TIME)
-    with pytest.raises(FunctionError, match=told) as raised:
+    with pytest.raises(FunctionError, match=reported) as raised:
         spark.batch([], MAX_TIME)
     assert "(for key 'a' and window [3, 13) ms)" in str(raised.value)
 

@@ -215,10 +215,10 @@ def test_a_window_that_has_no_result_is_told_in_one_sentence_with_its_key_and_wi
     query = broken.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
     with pytest.raises(StreamingQueryException) as raised:
         query.awaitTermination(120)
-    told = str(raised.value)
+    reported = str(raised.value)
     why = r"raised ZeroDivisionError: no good .for key '[ab]' and window .17000[0-9]+, 17000[0-9]+. ms"
-    assert re.search(why, told)
-    assert "Traceback" not in told
+    assert re.search(why, reported)
+    assert "Traceback" not in reported
 
 
 A_SECOND = timedelta(seconds=1)

@@ -214,10 +214,10 @@ MISTAKES = {
 
 
 @pytest.mark.usefixtures("functions_of_the_user")
-@pytest.mark.parametrize("told", MISTAKES)
-def test_a_mistake_is_told_at_once_in_one_sentence(spark, rows, windows, tmp_path, told):
-    with pytest.raises(OptionError, match=told) as raised:
-        MISTAKES[told](rows, windows, spark, tmp_path)
+@pytest.mark.parametrize("reported", MISTAKES)
+def test_a_mistake_is_told_at_once_in_one_sentence(spark, rows, windows, tmp_path, reported):
+    with pytest.raises(OptionError, match=reported) as raised:
+        MISTAKES[reported](rows, windows, spark, tmp_path)
     assert "\n" not in str(raised.value)
 
 

@@ -121,8 +121,8 @@ def of_steps(rows):
 
 @pytest.mark.parametrize("way", IN_SOURCE)
 def test_explain_tells_what_tasks_of_the_source_do_with_rows(rows, windows, way):
-    told = [explained(windows, rows).partition(";")[2] for explained in IN_SOURCE[way]]
-    assert [way in text for text in told] == [True] * len(told)
+    reported = [explained(windows, rows).partition(";")[2] for explained in IN_SOURCE[way]]
+    assert [way in text for text in reported] == [True] * len(reported)
 
 
 def test_explain_refuses_an_expression_that_spark_would_refuse(windows):

@@ -35,8 +35,8 @@ def test_a_query_lists_when_it_begins_and_then_finds_what_it_is_told(queue_query
         s3_body((BUCKET, "first"), (BUCKET, "second")),
     )
     one.look()
-    told = ["direct", "by a topic", "by a bus", "by both", "first", "second"]
-    assert one.delivered == dict.fromkeys(["old", *told], 1)
+    reported = ["direct", "by a topic", "by a bus", "by both", "first", "second"]
+    assert one.delivered == dict.fromkeys(["old", *reported], 1)
     one.stop()
     one.look()
     assert store.rounds == 1

@@ -59,8 +59,8 @@ def templates(draw) -> tuple[str, str, str]:
             is_open = True
         template += token
         pattern += FORMATS[token]
-    rest = draw(texts)
-    return template + "}" + rest, pattern + rest.replace("%", "%%"), finest
+    remainder = draw(texts)
+    return template + "}" + remainder, pattern + remainder.replace("%", "%%"), finest
 
 
 def formatted(when: datetime, pattern: str) -> str:

@@ -251,8 +251,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder, place(Path(folder)) as at:
         outcomes = [outcome(at, case) for case in cases(at)]
     text = PAGE.read_text()
-    before, _, rest = text.partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{table(outcomes)}\n{END}{rest.partition(END)[2]}")
+    before, _, remainder = text.partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n{table(outcomes)}\n{END}{remainder.partition(END)[2]}")
 
 
 if __name__ == "__main__":

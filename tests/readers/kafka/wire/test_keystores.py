@@ -141,10 +141,10 @@ def test_every_cut_of_a_store_is_refused(stores):
 def test_without_its_package_a_pkcs12_store_is_refused_with_the_way_to_get_it(stores, monkeypatch):
     real = builtins.__import__
 
-    def importing(name, *rest):
+    def importing(name, *remainder):
         if name.startswith("cryptography"):
             raise ImportError(name)
-        return real(name, *rest)
+        return real(name, *remainder)
 
     monkeypatch.setattr(builtins, "__import__", importing)
     with pytest.raises(StoreError, match=r"pip install 'tidegate\[keystores\]', or convert the store to PEM"):
@@ -169,9 +169,9 @@ def loaded_from(monkeypatch):
     files = []
     load = ssl.SSLContext.load_cert_chain
 
-    def loaded(context, path, *rest):
+    def loaded(context, path, *remainder):
         files.append((path, path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777))
-        load(context, path, *rest)
+        load(context, path, *remainder)
 
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", loaded)
     return files
