@@ -30,7 +30,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANKS = bytes(range(33))  # Java: String.trim
 _NO_CHARACTER = b"\xff"  # is in no text in UTF-8
 _LINE_ENDS = b"\r\n"
-_NO_RECORD = (0, 0)  # its bounds
+_BLANK_LINE = re.compile(rb"(?:\A|[\r\n])[\x00-\x09\x0b\x0c\x0e-\x20]+(?:\Z|[\r\n])")
 
 
 class CsvRules:
@@ -114,7 +114,7 @@ class CsvRecords:
 
     def split_first(self) -> tuple[int, CsvRecords]:
         """Return the offset of the first record, and the records after it."""
-        start, end = self._first()
+        start, end = self.records[0]
         data, bounds = self.block.data[end:], self.bounds
         moved = bounds and [(begin - end, stop - end) for begin, stop in bounds[1:]]
         block_left = LineBlock(self.block.offset + end, data)
@@ -125,8 +125,7 @@ class CsvRecords:
 
         Raises CorruptDataError for odd quotes.
         """
-        start, end = self._first()
-        return self._values(start, end) if end else None
+        return self._values(*self.records[0]) if self.records else None
 
     def values(self, row: int) -> list[str | None]:
         """Return the values of a record without odd quotes."""
@@ -137,26 +136,14 @@ class CsvRecords:
 
         width: the usual number of values; None: that of the first record.
         """
-        if self._first() == _NO_RECORD:  # pyarrow.csv takes no text without a record
+        # pyarrow.csv takes no text without a record.
+        if not (self.block.data.lstrip(_BLANKS) if self.bounds is None else self.bounds):
             return CsvTexts(0, [pa.nulls(0, pa.string())] * len(positions), {})
         if self._is_plain(width):
             table, others = self._table(self.block.data, positions, width)
             if not others:
                 return CsvTexts(table.num_rows, self._columns(table, positions), {})
         return self._sorted(positions, width)
-
-    def _first(self) -> tuple[int, int]:
-        """Return the bounds of the first record, or _NO_RECORD."""
-        if self.bounds is not None:
-            return self.bounds[0] if self.bounds else _NO_RECORD
-        data, end = self.block.data, 0
-        while end < len(data):
-            start = end
-            end = min([at for at in (data.find(b"\r", start), data.find(b"\n", start)) if at >= 0] or [len(data)])
-            if data[start:end].strip(_BLANKS):
-                return start, end
-            end += 1
-        return _NO_RECORD
 
     def _values(self, start: int, end: int) -> list[str | None]:
         record = self.block.data[start:end]
@@ -171,7 +158,7 @@ class CsvRecords:
         if self.bounds is not None:
             return True
         data, dialect = self.block.data, self.dialect
-        if (width in {1, None} or dialect.sep <= " ") and _has_blank_line(data):
+        if (width in {1, None} or dialect.sep <= " ") and _BLANK_LINE.search(data):
             return False
         quote, escape = dialect.quote.encode(), dialect.escape.encode()
         if not quote or quote not in data:
@@ -293,13 +280,6 @@ class CsvRecords:
         if data.startswith(_BYTE_ORDER_MARK):
             data = b"\n" + data  # Arrow leaves out a byte order mark, but here the mark is a part of a value
         return data + b"\n"  # without a line end, Arrow reads an empty value as a quoted one
-
-
-def _has_blank_line(data: bytes) -> bool:
-    return _BLANK_LINE.search(data) is not None
-
-
-_BLANK_LINE = re.compile(rb"(?:\A|[\r\n])[\x00-\x09\x0b\x0c\x0e-\x20]+(?:\Z|[\r\n])")
 
 
 def multi_line_records(name: str, pieces: Iterable[bytes], dialect: CsvDialect) -> Iterator[CsvRecords]:

@@ -352,13 +352,13 @@ BAD = b'1,a\n2\nx,b\n3,c,"d"\n4,e\n'
 NUMBERED = pa.schema([("n", pa.int64()), ("s", pa.string())])
 
 
-ODD = f"does not have 2 values, but 1{TO_CONTINUE}"
+TWO_WANTED = f"does not have 2 values, but 1{TO_CONTINUE}"
 
 
 def test_a_record_with_another_number_of_values_is_named_by_its_place():
-    with pytest.raises(BadRecordError, match=f"^x.csv: the line at byte 4 {ODD}$"):
+    with pytest.raises(BadRecordError, match=f"^x.csv: the line at byte 4 {TWO_WANTED}$"):
         read(BAD, NUMBERED)
-    with pytest.raises(BadRecordError, match=f"^x.csv: the record at byte 4 {ODD}$"):
+    with pytest.raises(BadRecordError, match=f"^x.csv: the record at byte 4 {TWO_WANTED}$"):
         read(BAD, NUMBERED, multi_line=True)
 
 
@@ -378,7 +378,7 @@ def test_a_bad_record_is_kept_as_it_stands_though_line_ends_shrink_as_much_as_le
     content = b"\xff,\r\nx\r\nzzz\r\n"  # the replaced byte becomes three
     rows = read_kept(content, texts("ab"))
     assert rows == [("\ufffd", None, None), ("x", None, "x"), ("zzz", None, "zzz")]
-    with pytest.raises(BadRecordError, match=f"^x.csv: the line at byte 4 {ODD}$"):
+    with pytest.raises(BadRecordError, match=f"^x.csv: the line at byte 4 {TWO_WANTED}$"):
         read(content, texts("ab"))
 
 
