@@ -113,7 +113,7 @@ def is_bad(record: OddRecord, *, rescues: bool) -> bool:
 
 def rescued_text(texts: Mapping[str, str]) -> str:
     """Return JSON texts by name as one JSON object, for the rescued-data column."""
-    return "{" + ",".join(f"{_text(name)}:{text}" for name, text in texts.items()) + "}"
+    return "{" + ",".join(f"{text_in_json(name)}:{text}" for name, text in texts.items()) + "}"
 
 
 class ChunkRecords:
@@ -158,7 +158,7 @@ class ChunkRecords:
         kept = np.ones(values.num_rows, bool)
         for row, record in (odd or {}).items():
             if self.rescues and record.rescued:
-                rescued[row] = rescued_text({**record.rescued, FILE_PATH: _text(self.address)})
+                rescued[row] = rescued_text({**record.rescued, FILE_PATH: text_in_json(self.address)})
             if not is_bad(record, rescues=self.rescues):
                 continue
             if self.policy.fails:
@@ -200,7 +200,8 @@ class ChunkRecords:
         return pa.RecordBatch.from_arrays(columns, self._schema.names)
 
 
-def _text(value: str) -> str:
+def text_in_json(value: str) -> str:
+    """Return a text as JSON, with all letters as they are."""
     return json.dumps(value, ensure_ascii=False)
 
 

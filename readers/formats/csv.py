@@ -6,7 +6,6 @@ is cast at once.  If Arrow and Spark may read a value differently, each value is
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +24,7 @@ from tidegate.readers.arrow.conform import MOST_DIGITS, batch_of, position_of
 from tidegate.readers.arrow.text_values import LONG_FRACTION, caster_of, timestamps
 from tidegate.readers.event_time.columns import TimeColumn, TimeTally
 from tidegate.readers.event_time.units import TimeUnit
-from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy, ChunkRecords, OddRecord
+from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy, ChunkRecords, OddRecord, text_in_json
 from tidegate.readers.formats.csv_records import ODD_QUOTES, CsvRecords, multi_line_records
 from tidegate.readers.formats.lines import BLOCK_BYTES, SAMPLE_BYTES, LineObject, line_times, survey_lines
 from tidegate.readers.formats.options import COMMAS, CsvDialect
@@ -356,11 +355,11 @@ class _Batches:
             arrays.append(array)
             for row in () if missed is None else np.flatnonzero(missed).tolist():
                 reasons.setdefault(first + row, f"has no {field.type} in {field.name!r}")
-                rescued.setdefault(first + row, {})[field.name] = _json(texts[place][row].as_py())
+                rescued.setdefault(first + row, {})[field.name] = text_in_json(texts[place][row].as_py())
         for position in self._surplus:
             column = texts[self._read.index(position)]
             for row in np.flatnonzero(np.asarray(column.is_valid())).tolist():
-                rescued.setdefault(first + row, {})[(self._names or ())[position]] = _json(column[row].as_py())
+                rescued.setdefault(first + row, {})[(self._names or ())[position]] = text_in_json(column[row].as_py())
         odd = {
             row - first: OddRecord(
                 records.place(row),
@@ -388,9 +387,5 @@ class _Batches:
             reasons[row] = f"does not have {wanted} values, but {width}"
             if self._records.rescues and width > wanted:
                 values = enumerate(records.values(row))
-                rescued[row] = {column_name(at): _json(value) for at, value in values if at >= wanted and value}
+                rescued[row] = {column_name(at): text_in_json(value) for at, value in values if at >= wanted and value}
         return reasons, rescued
-
-
-def _json(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ from tidegate.readers.arrow.conform import MOST_DIGITS
 from tidegate.readers.event_time.columns import TimeColumn, TimeTally
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, FAIL, BadRecordPolicy, ChunkRecords, Mode, refused
-from tidegate.readers.formats.json_lines import JsonLines
+from tidegate.readers.formats.json_lines import JsonLines, lines_into
 from tidegate.readers.formats.json_values import MalformedError, Real, Whole, json_object
 from tidegate.readers.formats.lines import (
     BLOCK_BYTES,
@@ -125,7 +124,7 @@ class JsonFormat(ObjectFormat):
         mode: Mode = "FAILFAST" if self.bad_records.fails else "DROPMALFORMED"
         policy = BadRecordPolicy(mode, _RESCUED.name if keeps_misfits else None)
         records = ChunkRecords(policy, address, pa.schema([field, _RESCUED] if keeps_misfits else [field]))
-        return records, _lines_into(records.data_schema, surplus=False)
+        return records, lines_into(records.data_schema, surplus=False)
 
     def read(self, chunk: Chunk, schema: pa.Schema, set_aside: SetAside | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a chunk as Spark's JSON reader reads them into ``schema``.
@@ -138,7 +137,7 @@ class JsonFormat(ObjectFormat):
         error names the object and the offset of the line.  Raises OptionError for a type that JSON cannot be read as.
         """
         records = ChunkRecords(self.bad_records, self.store.address(chunk.key), schema, set_aside)
-        lines = _lines_into(records.data_schema, surplus=records.rescues)
+        lines = lines_into(records.data_schema, surplus=records.rescues)
         for block in LineObject(self.store, chunk.source).chunk_blocks(chunk, BLOCK_BYTES):
             yield from lines.batches(records, block)
 
@@ -156,18 +155,12 @@ class JsonFormat(ObjectFormat):
                 if size > BLOCK_BYTES:
                     return None
         records = ChunkRecords(self.bad_records, self.store.address(chunks[0].key), schema)
-        lines = _lines_into(records.data_schema, surplus=records.rescues)
+        lines = lines_into(records.data_schema, surplus=records.rescues)
         return lines.plain_batches(records, b"".join(map(_ended, texts)))
 
 
 def _ended(text: bytes) -> bytes:
     return text if text.endswith(b"\n") else text + b"\n"
-
-
-@functools.lru_cache(maxsize=8)
-def _lines_into(schema: pa.Schema, *, surplus: bool) -> JsonLines:
-    """Return the JsonLines of a schema; a new one takes longer to make than a small object to read."""
-    return JsonLines(schema, surplus=surplus)
 
 
 def _field(path: Sequence[str], kind: pa.DataType) -> pa.Field:

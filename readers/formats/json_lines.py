@@ -6,6 +6,7 @@ one by one.  The values are the same in any case.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -208,6 +209,12 @@ class JsonLines:
         """Return the column that a line does not fit, as the reason of an error; None: the line only has surplus."""
         bad = next((field for field in self._fields if field.name in misfit.misfits), None)
         return bad and f"has no {bad.type} in {bad.name!r}"
+
+
+@functools.lru_cache(maxsize=8)
+def lines_into(schema: pa.Schema, *, surplus: bool) -> JsonLines:
+    """Return the JsonLines of a schema; a new one takes longer to make than a small object to read."""
+    return JsonLines(schema, surplus=surplus)
 
 
 def _objects(data: bytes) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
@@ -19,7 +18,7 @@ from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.arrays import are_null, booleans, integers
 from tidegate.readers.arrow.conform import by_halves
 from tidegate.readers.formats.bad_records import BadRecordPolicy, ChunkRecords, is_bad, rescued_text
-from tidegate.readers.formats.json_lines import JsonLines
+from tidegate.readers.formats.json_lines import lines_into
 from tidegate.readers.registry.columns import RegistryColumn
 
 ValueFormat: TypeAlias = Literal["string", "json", "avro", "protobuf"]
@@ -117,7 +116,7 @@ class JsonValues:
         if not is_there.all():
             texts = texts.filter(booleans(is_there))
         records = ChunkRecords(BadRecordPolicy("PERMISSIVE"), "", self.schema)
-        batch, odd = _lines_into(records.data_schema, surplus=self.rescues).rows_of(texts)
+        batch, odd = lines_into(records.data_schema, surplus=self.rescues).rows_of(texts)
         structs = records.batch(batch, odd).to_struct_array()
         rows = np.flatnonzero(is_there).tolist() if odd else []
         keeps = self.rescues or self.keeps_misfits
@@ -150,11 +149,6 @@ def _ends(values: pa.BinaryArray) -> npt.NDArray[np.int32]:
     """Return where values end in their buffer, after the begin of the first one."""
     ends = values.buffers()[1]
     return np.frombuffer(ends, np.int32, len(values) + 1, 4 * values.offset) if len(values) else np.zeros(1, np.int32)
-
-
-@lru_cache(maxsize=8)
-def _lines_into(schema: pa.Schema, *, surplus: bool) -> JsonLines:
-    return JsonLines(schema, surplus=surplus)
 
 
 @dataclass(frozen=True, slots=True)
