@@ -15,7 +15,8 @@ from tidegate.readers.objects.partitions import METADATA
 from tidegate.readers.places.place import check_location
 
 
-def _upper(value: Any) -> Any:
+def upper_case(value: Any) -> Any:
+    """Return text in upper case, and anything else as it is."""
     return value.upper() if isinstance(value, str) else value
 
 
@@ -76,7 +77,7 @@ class FormatOptions(BaseModel):
     """
 
     event_time_unit: TimeUnit | None = None
-    mode: Annotated[Mode, BeforeValidator(_upper)] = "FAILFAST"
+    mode: Annotated[Mode, BeforeValidator(upper_case)] = "FAILFAST"
     rescued_data_column: str | None = None
     bad_records_path: Location | None = None
     max_decompressed_bytes: MostBytes = DEFAULT_MOST_BYTES

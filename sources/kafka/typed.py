@@ -14,6 +14,7 @@ from tidegate.readers.arrow.conform import position_of, spark_schema
 from tidegate.readers.arrow.ddl import EXAMPLE, columns_of_ddl
 from tidegate.readers.formats.bad_records import BadRecordPolicy
 from tidegate.readers.formats.json_values import record_converter
+from tidegate.readers.formats.options import upper_case
 from tidegate.readers.kafka.rows import arrow_schema
 from tidegate.readers.kafka.typed import TypedRecords
 from tidegate.readers.registry.client import KEY_SCHEMA_ID, VALUE_SCHEMA_ID
@@ -43,10 +44,6 @@ def _names(value: Any) -> Any:
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name.strip() for name in names):
         raise ValueError("expected names of columns, separated by commas")
     return tuple(name.strip() for name in names)
-
-
-def _upper(value: Any) -> Any:
-    return value.upper() if isinstance(value, str) else value
 
 
 Format: TypeAlias = Annotated[ValueFormat, BeforeValidator(lower_case)]
@@ -79,7 +76,7 @@ class TypedTopicOptions(BaseModel):
     value_schema: Schema | None = None
     key_format: Format | None = None
     key_schema: Schema | None = None
-    mode: Annotated[Mode, BeforeValidator(_upper)] = "FAILFAST"
+    mode: Annotated[Mode, BeforeValidator(upper_case)] = "FAILFAST"
     bad_records_path: Location | None = None
     rescued_data_column: Annotated[str | None, Field(min_length=1)] = None
     columns: Annotated[tuple[str, ...] | None, Field(min_length=1), BeforeValidator(_names)] = None
