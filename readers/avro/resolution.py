@@ -22,8 +22,6 @@ import pyarrow as pa
 from tidegate.errors import CorruptDataError, OptionError, TidegateError
 from tidegate.readers.avro.types import NO_SCHEMA, PRIMITIVE, AvroType, NamedTypes, digits_of
 
-MOST_TYPES = 100_000  # a schema names a type repeatedly, so a short schema may have many types
-
 _PROMOTED = {
     "int": {"long", "float", "double"},
     "long": {"float", "double"},
@@ -114,7 +112,6 @@ class Resolution:
         self._writer, self._reader, self._wanted = writer, reader, names
         self._within = [*within]
         self._names = (f"type{number}" for number in itertools.count())
-        self._left = iter(range(MOST_TYPES))
 
     def of(self, writer: AvroType, reader: AvroType, path: str) -> Resolved:
         """Resolve a type; the path is the reader's column, for errors.
@@ -122,8 +119,6 @@ class Resolution:
         Raises CorruptDataError if the types do not match, OptionError for a type that Spark cannot hold, and one of
         NO_SCHEMA for what is not a type.
         """
-        if next(self._left, None) is None:
-            raise CorruptDataError(f"its schema has more than {MOST_TYPES} types")
         if "union" in {writer.kind, reader.kind}:
             return self._union(writer, reader, path)
         same = writer.kind == reader.kind

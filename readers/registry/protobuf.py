@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.resources import as_file, files
@@ -40,7 +40,6 @@ MOST_S = 120  # for the compiler
 _ROOT = "tidegate_registered.proto"
 _TIMESTAMP = "google.protobuf.Timestamp"
 _MOST_LEVELS = 60  # levels of nested messages; Arrow's limit is 64
-_MOST_TYPES = 100_000  # a message may be named repeatedly, so a short schema may have many types
 _CONFLUENT = {  # what schemas import from Confluent without a reference
     "confluent/meta.proto": """syntax = "proto3";
         package confluent;
@@ -113,7 +112,7 @@ class ProtobufValues:
         self.unreadable: dict[str, TidegateError] = {}
         for name, field in fields.items():
             try:
-                kinds[name] = _type(field, (message.full_name,), iter(range(_MOST_TYPES)))
+                kinds[name] = _type(field, (message.full_name,))
             except OptionError as problem:  # noqa: PERF203
                 self.unreadable[name] = problem
                 if names is not None:
@@ -242,21 +241,18 @@ def _with_nested(messages: Sequence[Any]) -> list[Any]:
     return [nested for message in messages for nested in (message, *_with_nested([*message.nested_types]))]
 
 
-def _type(field: Any, within: tuple[str, ...], left: Iterator[int]) -> pa.DataType:
-    """Return the type of a field; ``left`` has an item for each type that there may still be."""
+def _type(field: Any, within: tuple[str, ...]) -> pa.DataType:
     message = field.message_type
     if message is not None and message.GetOptions().map_entry:
         key, value = message.fields_by_name["key"], message.fields_by_name["value"]
-        return pa.map_(_single(key, within, left), _single(value, within, left))
-    kind = _single(field, within, left)
+        return pa.map_(_single(key, within), _single(value, within))
+    kind = _single(field, within)
     return pa.list_(kind) if field.is_repeated else kind
 
 
-def _single(field: Any, within: tuple[str, ...], left: Iterator[int]) -> pa.DataType:
+def _single(field: Any, within: tuple[str, ...]) -> pa.DataType:
     from google.protobuf.descriptor import FieldDescriptor as Field
 
-    if next(left, None) is None:
-        raise OptionError(f"the message {within[0]} has more than {_MOST_TYPES} types")
     if field.message_type is not None:
         name = field.message_type.full_name
         if name == _TIMESTAMP:
@@ -265,7 +261,7 @@ def _single(field: Any, within: tuple[str, ...], left: Iterator[int]) -> pa.Data
             raise OptionError(f"the message {name} contains itself, in {field.full_name}, and Spark has no such type")
         if len(within) > _MOST_LEVELS:
             raise OptionError(f"the message {within[0]} is nested more deeply than Spark can hold")
-        return pa.struct([(inner.name, _type(inner, (*within, name), left)) for inner in field.message_type.fields])
+        return pa.struct([(inner.name, _type(inner, (*within, name))) for inner in field.message_type.fields])
     if field.cpp_type == Field.CPPTYPE_STRING:
         return pa.binary() if field.type == Field.TYPE_BYTES else pa.string()
     return {
