@@ -6,29 +6,15 @@ import logging
 import secrets
 import socket
 import socketserver
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from threading import Lock, Semaphore, Thread
-from typing import Any
+from threading import Thread
 
-from tidegate.readers.events.event import (
-    NONCE_BYTES,
-    TAKEN,
-    EventChannel,
-    Receive,
-    SourceEvent,
-    read_login,
-    read_message,
-)
+from tidegate.readers.events.event import NONCE_BYTES, TAKEN, EventChannel, SourceEvent, read_message
 
 _LOG = logging.getLogger("tidegate.planner")
-_LOGIN_S = 1.0  # for the proof that a client has the token, because a stranger may connect and stay silent
-_MESSAGE_S = 5.0  # for the events of such a client
 _TOKEN_BYTES = 32
-_MOST_CONNECTIONS = 64  # at once; others wait
-_MOST_SILENT = 32  # of them without that proof, from one address; the oldest is closed when one more comes
 _MOST_WARNINGS = 10
 
 
@@ -81,37 +67,9 @@ class _Server(socketserver.ThreadingTCPServer):
         hear: Callable[[Sequence[SourceEvent]], object],
     ) -> None:
         self.token, self.events, self.hear = token, events, hear
-        self._slots, self._warnings = Semaphore(_MOST_CONNECTIONS), 0
-        self._silent: dict[str, list[socket.socket]] = {}  # by address, the oldest first
-        self._lock = Lock()
+        self._warnings = 0
         self.address_family = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0][0]
         super().__init__((address, 0), _Connection)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Register a connection, once fewer than the maximum are open."""
-        with self._lock:
-            silent = self._silent.setdefault(client_address[0], [])
-            if len(silent) >= _MOST_SILENT:
-                with suppress(OSError):
-                    silent.pop(0).shutdown(socket.SHUT_RDWR)  # its thread closes it
-            silent.append(request)
-        self._slots.acquire()
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Unregister a connection."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self.heard(request, client_address[0])
-            self._slots.release()
-
-    def heard(self, request: socket.socket, address: str) -> None:
-        """Note that a connection has proved that it has the token, or that it is over."""
-        with self._lock:
-            others = [one for one in self._silent.pop(address, []) if one is not request]
-            if others:
-                self._silent[address] = others
 
     def refused(self, client: str, error: Exception) -> None:
         """Log a connection without an event.  A stranger must not be able to fill the log."""
@@ -120,37 +78,24 @@ class _Server(socketserver.ThreadingTCPServer):
         _LOG.log(level, "a connection from %s sends no source event: %s", client, error)
 
 
-class _Connection(socketserver.BaseRequestHandler):
+class _Connection(socketserver.StreamRequestHandler):
     server: _Server
-    request: socket.socket
+    timeout = 5.0  # because a stranger may connect and say nothing
 
     def handle(self) -> None:
-        nonce, token, client = secrets.token_bytes(NONCE_BYTES), self.server.token, str(self.client_address[0])
+        nonce, token = secrets.token_bytes(NONCE_BYTES), self.server.token
         try:
-            self.request.settimeout(_LOGIN_S)
             self.request.sendall(nonce)
-            read_login(token, nonce, self._receive_within(_LOGIN_S))
-            self.server.heard(self.request, client)
-            events = read_message(token, nonce, self._receive_within(_MESSAGE_S))
+            events = read_message(token, nonce, self._receive)
             self.server.hear(events)
             for event in events:
                 self.server.events.put(event)
             self.request.sendall(TAKEN)
         except (OSError, EOFError, ValueError, TypeError) as error:
-            self.server.refused(client, error)
+            self.server.refused(str(self.client_address[0]), error)
 
-    def _receive_within(self, seconds: float) -> Receive:
-        """Return a function that receives bytes, all of its calls together within this time."""
-        deadline_s = time.monotonic() + seconds
-
-        def receive(size: int) -> bytes:
-            data = bytearray()
-            while len(data) < size:
-                self.request.settimeout(max(0.001, deadline_s - time.monotonic()))
-                part = self.request.recv(min(size - len(data), 1 << 16))
-                if not part:
-                    raise EOFError(f"it ends after {len(data)} of {size} bytes")
-                data += part
-            return bytes(data)
-
-        return receive
+    def _receive(self, size: int) -> bytes:
+        data = self.rfile.read(size)
+        if len(data) < size:
+            raise EOFError(f"it ends after {len(data)} of {size} bytes")
+        return data

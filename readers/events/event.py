@@ -1,7 +1,7 @@
 """A source event, its way over a socket (FLIP-27: SourceEvent), and the rows that a task reports by events.
 
-The coordinator first sends a nonce.  A client proves that it has the token by the HMAC of the nonce.  It then sends a
-length, the HMAC of the nonce and the events, and the events as JSON.  The coordinator answers by one byte.
+The coordinator first sends a nonce.  A client sends a length, the HMAC of the nonce and the events by the token, and
+the events as JSON.  The coordinator answers by one byte.
 
 An event may come late, twice or never.  It names the batch, the split and the range of its report, and each range
 counts once.
@@ -72,20 +72,11 @@ class EventChannel:
 def message(token: bytes, nonce: bytes, events: Sequence[SourceEvent]) -> bytes:
     """Return the bytes of a message with events."""
     body = json.dumps([[e.split_id, e.start, e.end, e.said, e.about, e.batch] for e in events]).encode()
-    login = hmac.digest(token, nonce, _DIGEST)
-    return login + _LENGTH.pack(len(body)) + hmac.digest(token, nonce + body, _DIGEST) + body
-
-
-def read_login(token: bytes, nonce: bytes, receive: Receive) -> None:
-    """Read a client's proof that it has the token.
-
-    Raises PermissionError if it is not one, and the errors of ``receive``.
-    """
-    _check(receive(_DIGEST_BYTES), hmac.digest(token, nonce, _DIGEST))
+    return _LENGTH.pack(len(body)) + hmac.digest(token, nonce + body, _DIGEST) + body
 
 
 def read_message(token: bytes, nonce: bytes, receive: Receive) -> list[SourceEvent]:
-    """Return the events of the message of a client that has logged in.
+    """Return the events of a client's message.
 
     Raises PermissionError for a message without the token, ValueError for a malformed one, and the errors of
     ``receive``.
@@ -95,18 +86,13 @@ def read_message(token: bytes, nonce: bytes, receive: Receive) -> list[SourceEve
         raise ValueError(f"a message of {length} bytes, more than {_MOST_BYTES}")
     digest = receive(_DIGEST_BYTES)
     body = receive(length)
-    _check(digest, hmac.digest(token, nonce + body, _DIGEST))
-    events = json.loads(body)
-    return [_event(*event) for event in events]
+    if not hmac.compare_digest(digest, hmac.digest(token, nonce + body, _DIGEST)):
+        raise PermissionError("a message without the token")
+    return [_event(*event) for event in json.loads(body)]
 
 
 def _event(split: object, start: Any, end: Any, said: Mapping[str, Any], about: object, batch: Any) -> SourceEvent:
     return SourceEvent(str(split), int(start), int(end), said, str(about), int(batch))
-
-
-def _check(digest: bytes, expected: bytes) -> None:
-    if not hmac.compare_digest(digest, expected):
-        raise PermissionError("a message without the token")
 
 
 def send(channel: EventChannel, events: Sequence[SourceEvent]) -> bool:
