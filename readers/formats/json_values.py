@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -20,7 +20,6 @@ _TOO_DEEP = "is not a JSON object that can be read: it is nested too deeply"
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _NOT_FINITE = {"NaN", "Infinity", "+Infinity", "-Infinity", "+INF", "-INF"}
 
-T = TypeVar("T")
 Convert: TypeAlias = Callable[[Any], Any]
 
 

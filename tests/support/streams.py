@@ -127,11 +127,6 @@ class Run:
                 furthest = max(furthest, max(times) - oldest_unread)
         return furthest
 
-    def watermark_before(self, batch):
-        """Return the source's watermark in the batch's start offset; None: there was none."""
-        start_offset = self.progress[batch].sources[0].startOffset
-        return (parsed(start_offset) or {}).get("watermark")
-
 
 def parsed(offset):
     return offset if isinstance(offset, dict) else json.loads(offset)
