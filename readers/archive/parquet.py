@@ -64,7 +64,12 @@ def opened_parquet(place: Place, path: str, size: int) -> Iterator[tuple[pq.Parq
         if source is not None:  # one request for a small object, and for the footer of a large one
             source.hold([(0, size) if size <= SMALL_BYTES else (max(0, size - TAIL_BYTES), size)])
         try:
-            parquet = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
+            parquet = pq.ParquetFile(
+                file,
+                pre_buffer=False,
+                coerce_int96_timestamp_unit="us",  # Spark writes it; ns hold only the years 1677 to 2262
+                page_checksum_verification=True,
+            )
             yield parquet, source if size > SMALL_BYTES else None
         except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
             address = place.address(path)

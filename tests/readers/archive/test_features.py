@@ -1,6 +1,7 @@
 """Features of tables, written by hand as other engines write them: they count, or are refused by their names."""
 
 import json
+import re
 import struct
 from pathlib import Path
 
@@ -71,6 +72,18 @@ def test_deletion_vectors_count(tmp_path, is_absolute):
         None,
         max(r["timestamp"].timestamp() * 1000 for r in expected),
     }
+
+
+def test_a_time_that_spark_has_written_as_int96_may_be_of_any_year(tmp_path):
+    times_us = [-11_676_096_000_000_000, -1000, 1_700_000_000_000_000, 10_413_792_000_000_000, 253_402_214_400_000_000]
+    table = Delta(tmp_path / "table")
+    table.append([{**record(0, at), "timestamp": time_us} for at, time_us in enumerate(times_us)])
+    (file,) = (tmp_path / "table").glob("*.parquet")
+    rows = pq.read_table(file)
+    pq.write_table(rows, file, use_deprecated_int96_timestamps=True)
+    log = log_of(table) / f"{0:020}.json"
+    log.write_text(re.sub(r'"size":\d+', f'"size":{file.stat().st_size}', log.read_text()))
+    assert rows_of(table.archive(), 0) == rows.select(SCHEMA.names).cast(SCHEMA).to_pylist()
 
 
 def test_a_table_begins_and_ends_with_rows_that_are_not_deleted(tmp_path):
