@@ -28,7 +28,7 @@ from tidegate.readers.archive.directory import Directory
 from tidegate.readers.archive.iceberg import IcebergArchive
 from tidegate.readers.archive.objects import ArchivedObject, directory_of
 from tidegate.readers.archive.parquet import write_records
-from tidegate.readers.archive.table import TableArchive, first_line
+from tidegate.readers.archive.table import TableArchive, in_one_line
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.reader import KafkaDetails
@@ -233,7 +233,7 @@ class DeltaTarget(TargetTable):
                 commit_properties=CommitProperties(app_transactions=transactions),
             )
         except (DeltaError, OSError) as error:  # such as of another archiver, which has committed the same transaction
-            raise _uncommitted(self.location, error) from error
+            raise _uncommitted(self.location, error) from None
 
 
 def _statistics(file: WrittenFile) -> str:
@@ -305,14 +305,14 @@ class IcebergTarget(TargetTable):
                 table.add_files(paths, snapshot_properties=ends)
             except CommitFailedException:
                 continue
-            except Exception as error:  # pyiceberg has no base class of its errors, and a catalog may raise its own
-                raise _uncommitted(self.location, error) from error
+            except Exception as error:  # noqa: BLE001 - pyiceberg has no base class of its errors, nor have catalogs
+                raise _uncommitted(self.location, error) from None
             return
         raise ConnectorError(f"cannot commit to {self.location}: it changes all the time")
 
 
 def _uncommitted(location: str, error: Exception) -> ConnectorError:
-    return ConnectorError(f"cannot commit to {location}: {first_line(error)}")
+    return ConnectorError(f"cannot commit to {location}: {in_one_line(error)}")
 
 
 def _check_unchanged(location: str, before: Mapping[Partition, int], now: Mapping[Partition, int]) -> None:

@@ -7,6 +7,7 @@ columns there are at a version.  The files are Parquet, and are read here.
 from __future__ import annotations
 
 import logging
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,8 @@ _LOG = logging.getLogger("tidegate.planner")
 _EVER = 2**63 - 1
 _THREADS = 8
 _MANY = 100  # opened files, from which on a user should know why a plan takes long
+_COLORS = re.compile(r"\x1b\[[\d;]*m")
+_CREDENTIALS = re.compile(r"[^\s/:@'\"]+:[^\s/@'\"]*@(?=\S)")
 
 
 Bounds: TypeAlias = tuple[pa.Array, pa.Array]
@@ -199,14 +202,20 @@ def raised_as_ours(named: str, library: str, lacking: Errors, refused: Errors, o
     except lacking:
         raise OptionError(f"{named}, but there is no such table") from None
     except refused as error:
-        raise OptionError(f"{named}, which {library} cannot read: {first_line(error)}") from None
+        raise OptionError(f"{named}, which {library} cannot read: {in_one_line(error)}") from None
     except others as error:
-        raise ConnectorError(f"{named}, whose log cannot be read: {first_line(error)}") from error
+        raise ConnectorError(f"{named}, whose log cannot be read: {in_one_line(error)}") from None
 
 
-def first_line(error: Exception) -> str:
-    """Return what an error says; delta-rs has a trace behind it, and SQLAlchemy its statement."""
-    return str(error).partition("\n")[0]
+def in_one_line(error: Exception) -> str:
+    """Return what an error says, without credentials in its addresses.
+
+    delta-rs draws the causes of an error as a tree, in colors, and has a trace behind others; SQLAlchemy has its
+    statement.  The XML of a bucket may hold a session's token.
+    """
+    first, _, others = _COLORS.sub("", str(error)).partition("\n")
+    causes = [cause for line in others.split("↳")[1:] if (cause := " ".join(line.split()))]
+    return _CREDENTIALS.sub("***@", ": ".join([first, *causes]).partition(": <?xml")[0])
 
 
 class _Held(NamedTuple):

@@ -18,6 +18,7 @@ from tidegate.readers.archive import table_file
 from tidegate.readers.archive.columns import TableColumns
 from tidegate.readers.archive.delta import DeltaArchive, storage_options
 from tidegate.readers.archive.iceberg import IcebergArchive
+from tidegate.readers.archive.table import raised_as_ours
 
 KINDS = [Delta, Iceberg]
 PARTITIONS = (0, 1, 3)
@@ -316,7 +317,19 @@ def test_a_table_in_a_bucket_is_reached_as_boto3_does(kind, bucket, s3_config):
     again = copied(archive)
     with pytest.raises((ConnectorError, OptionError)) as refused:
         again.list_files([("t", 0)], None)
-    assert s3_config.secret_key not in str(refused.value)
+    assert refused.match(r"(403 Forbidden|ACCESS_DENIED [^\n<>]*)$")
+    assert s3_config.secret_key not in str(refused.getrepr())
+    assert refused.value.__cause__ is None, "Spark prints causes"
+
+
+def test_what_a_library_says_is_one_line_without_credentials():
+    said = "no adapter for 'joe:s3cr3t@host/x', http://a:@h or s3://b/c:d/e@f\n   0: <unknown>\n"
+    shown = "no adapter for '\\*\\*\\*@host/x', http://\\*\\*\\*@h or s3://b/c:d/e@f"
+    with (
+        pytest.raises(ConnectorError, match=f"^archive is 'x', whose log cannot be read: {shown}$"),
+        raised_as_ours("archive is 'x'", "it", (), (), (OSError,)),
+    ):
+        raise OSError(said)
 
 
 @pytest.mark.parametrize("name", ["topic", "partition", "offset"])
