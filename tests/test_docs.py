@@ -3,25 +3,22 @@
 import ast
 import re
 
-from tests.sources.options_table import OF_SPARK, OURS, lists, placed
+from tests.sources.options_table import DOCS, LINES, LIST, OF_SPARK, OURS, named, remade
 from tests.support.pages import PAGES, ROOT
 from tidegate import KafkaSource, S3Source
 
 
 def documented(page):
-    """Return the names of the entries in the lists of options."""
-    lists = re.findall(r"<!-- made by .*?<!-- end -->", (ROOT / "docs" / page).read_text(), re.DOTALL)
-    entries = re.findall(r"^- ((?:`[^`]+`(?:, )?)+)", "\n".join(lists), re.MULTILINE)
-    return {name for entry in entries for name in re.findall(r"`([^`]+)`", entry)}
+    """Return the names in the lists of a page of options."""
+    return {name for made in LIST.findall((DOCS / page).read_text()) for name in named(made)}
 
 
 def test_the_lists_of_options_and_of_progress_are_what_the_code_says():
-    for page, made, subject in lists():
-        assert placed(made, subject) in page.read_text(), "scripts/options-table"
+    for page in LINES:
+        assert remade(page) == (DOCS / page).read_text(), "scripts/options-table"
     assert {*KafkaSource.valid_options()} >= OF_SPARK
-    assert {f"kafka.{name}" for name in OURS} <= documented("reference/kafka-properties.md")
-    shared = documented("reference/options-kafka.md")
-    assert {*S3Source.valid_options()} <= shared | documented("reference/options-s3.md")
+    assert {f"kafka.{name}" for name in OURS} <= documented("kafka-properties.md")
+    assert {*S3Source.valid_options()} <= documented("options-kafka.md") | documented("options-s3.md")
 
 
 def anchors(page):

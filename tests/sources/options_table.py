@@ -18,8 +18,8 @@ from tidegate.sources.options import option_names
 from tidegate.sources.registry_options import RegistryOptions
 from tidegate.sources.source import Source
 
-DOCS = ROOT / "docs"
-END = "<!-- end -->\n"
+DOCS = ROOT / "docs/reference"
+LIST = re.compile("(?<=<!-- made by scripts/options-table -->\n\n).*?(?=\n<!-- end -->\n)", re.DOTALL)
 _COLUMNS = {"event_time"}  # fields that are also names of columns
 
 
@@ -30,25 +30,25 @@ def entries(lines):
     """
     alike = {}
     for name, *known, meaning in lines:
-        alike.setdefault((tuple(filter(None, known)), meaning), []).append(name)
+        alike.setdefault((tuple(filter(None, known)), meaning), []).append(f"`{name}`")
     in_brackets = {known: f" ({'; '.join(known)})" if known else "" for known, _ in alike}
     return "".join(f"- {', '.join(names)}{in_brackets[known]}: {said}\n" for (known, said), names in alike.items())
 
 
-def placed(made, subject=None):
-    """Return a list with the comments around it, which name its subject if a page has several."""
-    return f"{_begin(subject)}\n{made}\n{END}"
+def named(made):
+    """Return the names in the entries of a list."""
+    of_entries = re.findall(r"^- ((?:`[^`]+`(?:, )?)+)", made, re.MULTILINE)
+    return [name for entry in of_entries for name in re.findall(r"`([^`]+)`", entry)]
 
 
-def write(page, made, subject=None):
-    """Put a list in its place on a page."""
-    before, begin, remainder = page.read_text().partition(_begin(subject))
-    assert begin, f"{page.name} has no place for a list of {subject}"
-    page.write_text(f"{before}{placed(made, subject)}{remainder.partition(END)[2]}")
-
-
-def _begin(subject):
-    return f"<!-- made by scripts/options-table{'' if subject is None else f': {subject}'} -->\n"
+def remade(page):
+    """Return the text of a page with its lists made anew; where it has several, each keeps its own options."""
+    text, lines = (DOCS / page).read_text(), {line[0]: line for line in LINES[page]()}
+    shares = [named(found) for found in LIST.findall(text)]
+    shares = [[*lines]] if len(shares) == 1 else shares
+    made = [entries(lines.pop(name) for name in share) for share in shares]
+    assert not lines, f"in no list of {page}: {', '.join(lines)}"
+    return LIST.sub(lambda _: made.pop(0), text)
 
 
 def meanings(described):
@@ -110,13 +110,12 @@ def shown(default):
     return f"`{default}`"
 
 
-def strategy_options():
-    """Yield each option of watermark strategies, as (option, type, default, meaning)."""
+def _of_strategies():
     said, defaults = meanings(WatermarkStrategy), WatermarkStrategy()
     names = option_names(StrategyOptions)
     for field, option in names.items():
         of_kind = kind(StrategyOptions.model_fields[field].annotation, option)
-        yield f"`{option}`", of_kind, shown(getattr(defaults, field)), in_options(said[field], names)
+        yield option, of_kind, shown(getattr(defaults, field)), in_options(said[field], names)
 
 
 OF_SPARK = {
@@ -131,49 +130,8 @@ OURS = {"max.decompressed.bytes", "receive.message.max.bytes", "sasl.plain.usern
 """The properties that Kafka's Java client does not have."""
 
 
-SUBJECTS = {
-    "what to read": (
-        *("kafka.bootstrap.servers", "kafkaProperties", "subscribe", "subscribePattern", "assign", "startingOffsets"),
-        *("startingOffsetsByTimestamp", "startingTimestamp", "startingOffsetsByTimestampStrategy", "startingGroupId"),
-        *("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "archive", "archive.columns"),
-        *("includeHeaders", "commitGroupId", "failOnDataLoss"),
-    ),
-    "event time": (
-        *("eventTime", "eventTimeUnit", "badEventTime", "maxFutureSkew", "futureEventTime", "badRecordsPath"),
-        *("maxOutOfOrderness", "watermarkFrom", "idleTimeout", "includeEventTime"),
-        "sourceWatermark",
-    ),
-    "typed topics": (
-        *("valueFormat", "valueSchema", "keyFormat", "keySchema", "mode", "rescuedDataColumn", "columns", "where"),
-    ),
-    "schema registry": (
-        *("schema.registry.url", "schema.registry.basic.auth.user.info", "schema.registry.bearer.auth.token"),
-        *("schema.registry.ssl.ca.location", "schema.registry.ssl.certificate.location"),
-        "schema.registry.ssl.key.location",
-    ),
-    "alignment": (
-        *("maxDrift", "alignment", "lateSplits", "alignmentGroup", "alignmentMembers"),
-        *("alignmentLocation", "alignmentLease"),
-    ),
-    "batches": (
-        *("maxOffsetsPerTrigger", "maxBytesPerTrigger", "targetBatchDuration", "minOffsetsPerTrigger"),
-        *("maxTriggerDelay", "maxRecordsPerPartition", "minPartitions", "discoveryInterval", "logLevel"),
-    ),
-    "properties": tuple(f"kafka.{name}" for name in PROPERTIES),
-}
-"""The options of each list; an option is in one of them."""
-
-
-def kafka_tables():
-    """Return the list of each subject."""
-    described = (*_of_kafka(), *strategy_options(), *_of_client())
-    lines = {name.strip("`"): (name, *others) for name, *others in described}
-    made = {subject: entries(lines.pop(option) for option in options) for subject, options in SUBJECTS.items()}
-    assert not lines, f"in no list: {', '.join(lines)}"
-    return made
-
-
 def _of_kafka():
+    yield from _of_strategies()
     classes = (SourceContract, KafkaSource, TypedTopicOptions, RegistryOptions)
     names, said = option_names(KafkaSource), {field: text for of in classes for field, text in meanings(of).items()}
     for field, option in names.items():
@@ -182,20 +140,20 @@ def _of_kafka():
         info = KafkaSource.model_fields[field]
         whose = "Spark" if option in OF_SPARK else ""
         default = "required" if info.is_required() else shown(info.default)
-        yield f"`{option}`", kind(info.annotation, option), default, whose, in_options(said[field], names)
+        yield option, kind(info.annotation, option), default, whose, in_options(said[field], names)
 
 
 def _of_client():
     for name, listed in PROPERTIES.items():
         whose, default = "tidegate" if name in OURS else "", "" if listed.default == "none" else listed.default
-        yield f"`kafka.{name}`", with_unit(listed.kind, listed.unit), default, whose, listed.meaning
-
-
-def s3_table():
-    return entries(sorted(_of_s3(), key=lambda line: line[0].lower()))
+        yield f"kafka.{name}", with_unit(listed.kind, listed.unit), default, whose, listed.meaning
 
 
 def _of_s3():
+    return sorted(_of_fields_of_s3(), key=lambda line: line[0].lower())
+
+
+def _of_fields_of_s3():
     names, said = option_names(S3Source), {}
     for described in reversed(S3Source.__mro__):
         said |= meanings(described) if described.__doc__ else {}
@@ -206,35 +164,27 @@ def _of_s3():
         of_kind = kind(info.annotation, option)
         default = "required" if info.is_required() else shown(info.default)
         meaning, formats = in_options(said[field], names), ", ".join(formats_with(field))
-        yield f"`{option}`", of_kind, default, formats, meaning
+        yield option, of_kind, default, formats, meaning
 
 
-def progress_table():
+def _of_progress():
     fields = {name: field for name, field in SourceProgress.model_fields.items() if not field.exclude}
     names, said = {name: field.alias for name, field in fields.items()}, meanings(SourceProgress)
-    return entries(
-        (f"`{field.alias}`", _unit_of(field.annotation), _in_json(said[name], names)) for name, field in fields.items()
-    )
+    for name, field in fields.items():
+        inner = parts(field.annotation)
+        unit = "ms since 1970" if datetime in inner else "ms" if timedelta in inner else ""
+        yield field.alias, unit, in_options(said[name], names).replace("None:", "`null`:")
 
 
-def _in_json(text, names):
-    return in_options(text, names).replace("None:", "`null`:")
-
-
-def _unit_of(annotation):
-    inner = parts(annotation)
-    return "ms since 1970" if datetime in inner else "ms" if timedelta in inner else ""
-
-
-def lists():
-    """Return each list as (page, text, subject); None: the page has no other list."""
-    for subject, made in kafka_tables().items():
-        page = "kafka-properties" if subject == "properties" else "options-kafka"
-        yield DOCS / f"reference/{page}.md", made, subject
-    yield DOCS / "reference/options-s3.md", s3_table(), None
-    yield DOCS / "reference/progress.md", progress_table(), "progress"
+LINES = {
+    "options-kafka.md": _of_kafka,
+    "kafka-properties.md": _of_client,
+    "options-s3.md": _of_s3,
+    "progress.md": _of_progress,
+}
+"""What makes the lines of each page: names, what is known of them, and meanings."""
 
 
 if __name__ == "__main__":
-    for place in lists():
-        write(*place)
+    for name in LINES:
+        (DOCS / name).write_text(remade(name))
