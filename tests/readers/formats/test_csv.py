@@ -355,13 +355,6 @@ NUMBERED = pa.schema([("n", pa.int64()), ("s", pa.string())])
 TWO_WANTED = f"does not have 2 values, but 1{TO_CONTINUE}"
 
 
-def test_a_record_with_another_number_of_values_is_named_by_its_place():
-    with pytest.raises(BadRecordError, match=f"^x.csv: the line at byte 4 {TWO_WANTED}$"):
-        read(BAD, NUMBERED)
-    with pytest.raises(BadRecordError, match=f"^x.csv: the record at byte 4 {TWO_WANTED}$"):
-        read(BAD, NUMBERED, multi_line=True)
-
-
 @pytest.mark.parametrize("chunk_bytes", [1, 7, 100])
 def test_bad_records_are_set_aside_with_their_place_and_reason(chunk_bytes):
     policy, notes = BadRecordPolicy(path="aside"), []
