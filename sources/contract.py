@@ -245,7 +245,8 @@ class SourceContract(BaseModel, ABC):
         if _columns(schema) != _columns(own):
             raise OptionError(
                 f"{self.data_source_name()} has columns of its own and takes no other schema: it gives "
-                f"{', '.join(_columns(own))}, and not {', '.join(_columns(schema))}"
+                f"{', '.join(_columns(own))}, and not {', '.join(_columns(schema))}; if it gave the latter when the "
+                "query was loaded, as before a new schema in a registry, load the query again"
             )
         return self
 

@@ -25,7 +25,6 @@ from tidegate.readers.formats.bad_records import ChunkRecords, OddRecord
 from tidegate.readers.formats.json_values import (
     MalformedError,
     MisfitError,
-    TooDeepError,
     binary_of,
     json_object,
     json_text,
@@ -178,18 +177,12 @@ class JsonLines:
         """Return a row for each text, and the odd ones by row; each text comes with what names it."""
         rows: list[dict[str, object]] = []
         odd: dict[int, OddRecord] = {}
-        deep: dict[int, pa.RecordBatch] = {}
         for offset, text in texts:
             try:
                 row = self._convert(json_object(text))
             except MalformedError as problem:
                 row = {}
-                # pyarrow.json passes over what no column has, however deep it is.
-                alone = self._quick_texts(pa.array([text], pa.binary())) if isinstance(problem, TooDeepError) else None
-                if alone is None:
-                    odd[len(rows)] = OddRecord(offset, text, str(problem), malformed=True)
-                else:
-                    deep[len(rows)] = alone
+                odd[len(rows)] = OddRecord(offset, text, str(problem), malformed=True)
             except MisfitError as misfit:
                 row = misfit.partial
                 rescued = (
@@ -197,13 +190,7 @@ class JsonLines:
                 )
                 odd[len(rows)] = OddRecord(offset, text, self._reason(misfit), rescued)
             rows.append(row)
-        structs = pa.array(rows, pa.struct(self._fields))
-        if deep:
-            structs = pa.concat_arrays([structs, *(alone.to_struct_array() for alone in deep.values())])
-            places = np.arange(len(rows))
-            places[[*deep]] = np.arange(len(rows), len(structs))
-            structs = structs.take(pa.array(places))
-        return pa.RecordBatch.from_struct_array(structs), odd
+        return pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(self._fields))), odd
 
     def _reason(self, misfit: MisfitError) -> str | None:
         """Return the column that a line does not fit, as the reason of an error; None: the line only has surplus."""

@@ -10,14 +10,16 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+from pyarrow import json as arrow_json
 
 from tidegate.errors import OptionError
 from tidegate.readers.arrow.text_values import caster_of
 
 _LONGEST_INT64 = 20  # characters, sign included
-DEEPEST = 200  # the maximum number of nested levels, so that recursion stays within Python's limit
-_TOO_DEEP = "is not a JSON object that can be read: it is nested too deeply"
+DEEPEST = 200  # nested levels; what is deeper stays text, so that recursion stays within Python's limit
+_DEEP = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]|NaN|-?Infinity', re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_BLANKS = re.compile("[\0- ]+")
 _NOT_FINITE = {"NaN", "Infinity", "+Infinity", "-Infinity", "+INF", "-INF"}
 
 Convert: TypeAlias = Callable[[Any], Any]
@@ -35,12 +37,14 @@ class Real(str):
     __slots__ = ()
 
 
+class Deep(str):
+    """An object or array more than DEEPEST levels deep, as it is written."""
+
+    __slots__ = ()
+
+
 class MalformedError(ValueError):
     """A line is not a JSON object; the message gives the reason, without the line's content."""
-
-
-class TooDeepError(MalformedError):
-    """A line is nested more than DEEPEST levels deep."""
 
 
 class MisfitError(ValueError):
@@ -51,7 +55,7 @@ class MisfitError(ValueError):
 
 
 def json_object(line: bytes) -> dict[str, Any]:
-    """Return a line as a JSON object whose numbers are texts, Whole or Real.
+    """Return a line as a JSON object whose numbers are texts, Whole or Real, and whose deepest parts are Deep.
 
     JSON allows half a surrogate pair, and UTF-8 does not.  It is replaced, as in Java.
 
@@ -59,44 +63,68 @@ def json_object(line: bytes) -> dict[str, Any]:
     """
     clause = "is not a JSON object"
     try:
-        node = _loaded(line.decode())
+        text = line.decode()
+        shallow, constants = _cut(text)
+        node = _loaded(shallow, constants)
     except UnicodeDecodeError as error:
         raise MalformedError(f"{clause}: its byte {error.start} is not UTF-8") from None
     except json.JSONDecodeError as error:
-        raise MalformedError(f"{clause}: {error.msg} at its character {error.pos}") from None
-    except RecursionError:
-        raise TooDeepError(_TOO_DEEP) from None
+        where = f" at its character {error.pos}" if shallow == text else ""
+        raise MalformedError(f"{clause}: {error.msg}{where}") from None
+    except RecursionError:  # what is too deep does not end
+        raise MalformedError(clause) from None
     if isinstance(node, list):
         raise MalformedError(f"{clause} but an array: write each value in a line of its own")
-    if not isinstance(node, dict):
+    if not isinstance(node, dict) or (shallow != text and not _is_object(line)):
         raise MalformedError(clause)
-    _require_shallow(line, node)
     return _in_utf8(node) if _SURROGATE.search(line) else node
+
+
+def _cut(text: str) -> tuple[str, list[str]]:
+    """Return a text with a NaN for each part that is too deep, and what its constants, in their order, stand for."""
+    if text.count("{") + text.count("[") <= DEEPEST:
+        return text, []
+    parts: list[str] = []
+    constants: list[str] = []
+    level = start = end = 0
+    for token in _DEEP.finditer(text):
+        if token[0] in {"{", "["}:
+            level += 1
+            start = token.start() if level == DEEPEST + 1 else start
+        elif token[0] in {"}", "]"}:
+            level -= 1
+            if level == DEEPEST:
+                parts += [text[end:start], "NaN"]
+                end = token.end()
+                constants.append(Deep(text[start:end]))
+        elif level <= DEEPEST and token[0][0] != '"':
+            constants.append(Real(token[0]))
+    return "".join([*parts, text[end:]]), constants
+
+
+def _is_object(line: bytes) -> bool:
+    """Return whether pyarrow.json, which needs no recursion, reads a line as an object."""
+    every = arrow_json.ParseOptions(explicit_schema=pa.schema([]), unexpected_field_behavior="ignore")
+    whole = arrow_json.ReadOptions(use_threads=False, block_size=len(line) + 1)
+    try:
+        return bool(arrow_json.read_json(pa.BufferReader(line), whole, every).num_rows == 1)
+    except pa.ArrowInvalid:
+        return False
 
 
 def _in_utf8(node: dict[str, Any]) -> Any:
     try:
         json.dumps(node, ensure_ascii=False).encode()  # most lines have whole pairs, such as those of emoji
     except UnicodeEncodeError:
-        return _loaded(json_text(node))
+        return _loaded(json_text(node), [])
     return node
 
 
-def _loaded(text: str) -> Any:
-    return json.loads(text, parse_int=Whole, parse_float=Real, parse_constant=Real)
-
-
-def _require_shallow(line: bytes, node: Any) -> None:
-    """Raise MalformedError if the value of a line has more than DEEPEST nested levels."""
-    if line.count(b"{") + line.count(b"[") <= DEEPEST:
-        return
-    level = [node]
-    for _ in range(DEEPEST):
-        inside = (inner.values() if isinstance(inner, dict) else inner for inner in level)
-        level = [value for values in inside for value in values if isinstance(value, dict | list)]
-        if not level:
-            return
-    raise TooDeepError(_TOO_DEEP)
+def _loaded(text: str, constants: list[str]) -> Any:
+    """Return a text as values; ``constants``: see ``_cut``."""
+    constant = iter(constants).__next__
+    named: Convert = (lambda _: constant()) if constants else Real
+    return json.loads(text, parse_int=Whole, parse_float=Real, parse_constant=named)
 
 
 def record_converter(schema: pa.Schema, *, surplus: bool) -> Convert:
@@ -218,7 +246,7 @@ def json_text(node: Any) -> str:
         return "{" + ",".join(f"{json_text(name)}:{json_text(value)}" for name, value in node.items()) + "}"
     if isinstance(node, list):
         return "[" + ",".join(map(json_text, node)) + "]"
-    if isinstance(node, Whole | Real):
+    if isinstance(node, Whole | Real | Deep):
         return str(node)
     return json.dumps(node, ensure_ascii=False).encode(errors="replace").decode()
 
@@ -242,8 +270,11 @@ def _time(cast: Callable[[str], Any], has_zone: bool, value: Any) -> Any:
 
 
 def binary_of(value: Any) -> bytes:
-    """Return the bytes of a Base64 text; raises MisfitError for any other value."""
+    """Return the bytes of a Base64 text, whose groups of four may stand apart; raises MisfitError for other values."""
+    groups = _BLANKS.split(_expect(str, value))
+    if any(len(group) % 4 for group in groups):
+        raise MisfitError
     try:
-        return base64.b64decode(_expect(str, value), validate=True)
+        return base64.b64decode("".join(groups), validate=True)
     except ValueError:
         raise MisfitError from None

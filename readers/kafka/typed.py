@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
@@ -13,8 +13,8 @@ import pyarrow.types as kinds
 
 from tidegate.errors import BadRecordError, OptionError, did_you_mean
 from tidegate.readers.arrow import compute as pc
-from tidegate.readers.arrow.arrays import BATCH_BYTES, are_true, integers, null_bytes
-from tidegate.readers.arrow.conform import position_of
+from tidegate.readers.arrow.arrays import BATCH_BYTES, are_true, booleans, integers, null_bytes
+from tidegate.readers.arrow.conform import conform, position_of
 from tidegate.readers.event_time.columns import check_time_type
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.bad_records import CORRUPT_COLUMN
@@ -72,6 +72,14 @@ class TypedRecords:
         """Whether headers may name the schemas of values."""
         return any(decoder.needs_headers for decoder in self._decoders.values())
 
+    def _only(self, name: str, *paths: Sequence[str]) -> ValueDecoder:
+        """Return the decoder of the value or key, to some of its fields.
+
+        Of a value that is null as a whole if any field cannot be read, all fields have to be read.
+        """
+        decoder = self._decoders[name]
+        return decoder if self.mode == "PERMISSIVE" and decoder.is_whole else decoder.only(*paths)
+
     def selecting(self, where: Condition, event_time: str | None = None) -> TypedRecords:
         """Return the same with a condition.
 
@@ -83,7 +91,7 @@ class TypedRecords:
         if any(path[0] in of_rows or CORRUPT_COLUMN in path[1:2] for path in paths):
             return replace(self, where=where)
         inner = {name: [path[1:] for path in paths if path[0] == name] for name in self._decoders}
-        few = {name: decoder.only(*inner[name]) for name, decoder in self._decoders.items() if inner[name]}
+        few = {name: self._only(name, *inner[name]) for name in self._decoders if inner[name]}
         first = TypedRecords(few.get("value"), few.get("key"), self.mode, self.sets_aside)
         saves = any(few.get(name) is None or few[name].kind != of.kind for name, of in self._decoders.items())
         return replace(self, where=where, first=first if saves else None)
@@ -142,7 +150,7 @@ class TypedRecords:
                 texts = pa.array(map(rescued.get, range(len(values))), pa.string()) if rescued else None
                 rows = rows.append_column(self.rescued_column, texts or pa.nulls(len(values), pa.string()))
         if bad and self.first is not None:
-            bad = self._selected_ones(batch, bad)
+            rows, bad = self._as_looked_at(self.first, batch, rows, bad)
         if bad and self.mode == "FAILFAST" and not self.sets_aside:
             row = min(bad)
             topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
@@ -152,11 +160,22 @@ class TypedRecords:
             )
         return DecodedRows(batch, rows, dict(sorted(bad.items())) if self.sets_aside else {})
 
-    def _selected_ones(self, batch: pa.RecordBatch, bad: Mapping[int, str]) -> dict[int, str]:
-        """Return the bad records of a batch that are not left out."""
-        rows = sorted(bad)
-        are_wanted = self.wanted(batch.take(integers(np.array(rows), pa.int64())))
-        return {row: bad[row] for row, is_wanted in zip(rows, are_wanted, strict=True) if is_wanted}
+    def _as_looked_at(
+        self, first: TypedRecords, batch: pa.RecordBatch, rows: pa.RecordBatch, bad: Mapping[int, str]
+    ) -> tuple[pa.RecordBatch, dict[int, str]]:
+        """Return rows in which a bad record that is left out has what ``first`` reads of it, and the other bad ones."""
+        places = np.array(sorted(bad))
+        some = batch.take(integers(places, pa.int64()))
+        are_wanted = self.wanted(some)
+        left = places[~are_wanted]
+        if len(left):
+            undecoded = [name for name in self._decoders if name not in first._decoders]
+            parts = first.decoded(some.filter(booleans(~are_wanted)))
+            looked_at = [conform(part.rows.drop_columns(undecoded), rows.schema) for part in parts]
+            order = np.arange(rows.num_rows)
+            order[left] = rows.num_rows + np.arange(len(left))
+            rows = pa.concat_batches([rows, *looked_at]).take(integers(order, pa.int64()))
+        return rows, {row: bad[row] for row in places[are_wanted].tolist()}
 
     def wanted(self, batch: pa.RecordBatch, refused: Refused = lambda _: ()) -> npt.NDArray[np.bool_]:
         """Return which records are not left out: ``where`` selects them, or their columns of ``first`` are bad.
@@ -192,7 +211,7 @@ class TypedRecords:
             raise OptionError(f"eventTime is {dotted!r}, which is of the type {kind}, and holds no event time")
         has_unit = kinds.is_timestamp(kind) or kinds.is_date(kind)
         check_time_type(dotted, kind, unit or (None if has_unit else "ms"))  # that of numbers is detected
-        only = self._decoders[path[0]].only(path[1:])
+        only = self._only(path[0], path[1:])
         value, key = (only, None) if path[0] == "value" else (None, only)
         return DecodedColumn(TypedRecords(value, key, self.mode, self.sets_aside), path)
 

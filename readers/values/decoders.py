@@ -56,6 +56,10 @@ class ValueDecoder(Protocol):
     def skips(self) -> bool:
         """Whether some fields take less time than all."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all fields of a value are null if one cannot be read; otherwise that one is."""
+
     def decode(self, values: pa.BinaryArray, headers: pa.ListArray | None, /) -> DecodedValues:
         """Return the decoded values.  A null stays null, and so does JSON that is empty or blank."""
 
@@ -70,6 +74,7 @@ class StringValues:
     kind: pa.DataType = field(default_factory=pa.string)
     needs_headers: bool = False
     skips: bool = False
+    is_whole: bool = False
 
     def decode(self, values: pa.BinaryArray, _: pa.ListArray | None) -> DecodedValues:
         """See ValueDecoder."""
@@ -101,6 +106,7 @@ class JsonValues:
     keeps_misfits: bool = False
     needs_headers: bool = False
     skips: bool = True
+    is_whole: bool = False
 
     @property
     def kind(self) -> pa.DataType:
@@ -157,6 +163,7 @@ class RegistryValues:
 
     column: RegistryColumn
     needs_headers: bool = True
+    is_whole: bool = True
 
     @property
     def kind(self) -> pa.DataType:

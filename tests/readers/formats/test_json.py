@@ -9,7 +9,6 @@ from itertools import product
 import pyarrow as pa
 import pytest
 
-from tests.readers.formats.contract import TO_CONTINUE
 from tests.readers.formats.files import BAD, SCHEMA, read_text, records_of
 from tests.support.objects.lab import BOM, COMPRESSED, Memory, chunk, read_all
 from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError, OptionError
@@ -266,43 +265,40 @@ def test_what_a_nested_column_lacks_or_cannot_hold_is_rescued(kind, text, value,
 
 
 @pytest.mark.parametrize("inner", ["[{}]", '{{"a":{}}}'])
-@pytest.mark.parametrize("depth", [201, 500, 900])
-def test_a_line_nested_too_deeply_is_malformed_however_it_is_looked_at(inner, depth):
-    deep = '{"s":' + _nested(inner, depth - 1) + "}"
-    text = f'{{"s":"x"}}\n{deep}\n'.encode()
-    kept = pa.schema([("s", pa.string()), ("_corrupt_record", pa.string())])
-    rescued = pa.schema([("rest", pa.string())])
-    permissive = BadRecordPolicy("PERMISSIVE")
-    assert read(text, kept, permissive)[1] == {"s": None, "_corrupt_record": deep}
-    assert len(read(text, rescued, BadRecordPolicy("DROPMALFORMED", rescued_column="rest"))) == 1
+@pytest.mark.parametrize("depth", [199, 200, 500, 100_000])
+def test_a_line_is_read_however_deeply_it_is_nested(inner, depth):
+    deep = _nested(inner, depth)
+    text = f'{{"s":"x"}}\n{{"s":{deep},"i":1,"n":NaN,"a":{{"b":2,"c":{deep}}},"f":-Infinity}}\n'.encode()
+    schema = pa.schema([("s", pa.string()), ("i", pa.int64()), ("a", pa.struct([("b", pa.int64())]))])
+    row = {"s": deep, "i": 1, "a": {"b": 2}}
+    assert read(text, schema, BadRecordPolicy())[1] == row
+    rescued = read(text, schema.append(pa.field("rest", pa.string())), BadRecordPolicy(rescued_column="rest"))[1]
+    rest = rescued.pop("rest")
+    assert rescued == row
+    assert rest.startswith(f'{{"a":{{"c":{deep}}},"n":NaN,"f":-Infinity,"_file_path":')
     memory = Memory(text)
-    failing = JsonFormat(memory)
-    sentence = (
-        "^[^ ]+: the line at byte 10 is not a JSON object that can be read: it is nested too deeply" + TO_CONTINUE + "$"
-    )
-    for ask in (
-        lambda: failing.infer([memory.object]),
-        lambda: failing.survey(memory.object, "s"),
-        lambda: failing.survey(memory.object, "s.a"),
-        lambda: read(text, kept, BadRecordPolicy()),
-    ):
-        with pytest.raises(BadRecordError, match=sentence):
-            ask()
-    assert set(JsonFormat(memory, bad_records=permissive).infer([memory.object])) == set(kept)
+    [survey] = JsonFormat(memory, "ms").survey(memory.object, "a.b")
+    assert survey.times == (2, 2)
 
 
-def test_a_line_nested_less_deeply_is_read_as_text():
-    deep = _nested('{{"a":{}}}', 199)
-    assert read(f'{{"s":{deep}}}\n'.encode(), pa.schema([("s", pa.string())]), BadRecordPolicy()) == [{"s": deep}]
+@pytest.mark.parametrize("end", ["}", "]]}", ',"a":[}}', ""])
+@pytest.mark.parametrize("depth", [199, 500, 100_000])
+def test_a_line_that_does_not_end_as_deeply_as_it_begins_is_malformed(end, depth):
+    text = f'{{}}\n{{"a":{_nested("[{}]", depth)[:-1]}{end}\n'.encode()
+    with pytest.raises(BadRecordError, match="the line at byte 3 is not a JSON object"):
+        read(text, pa.schema([("i", pa.int64())]), BadRecordPolicy(rescued_column="rest"))
+    with pytest.raises(BadRecordError, match="the line at byte 3 is not a JSON object"):
+        read(text, pa.schema([("i", pa.int64())]), BadRecordPolicy())
+
+
+def test_many_parts_are_no_deep_ones():
     many = "[" + ",".join(["[1]"] * 500) + "]"
     assert read(f'{{"s":{many}}}\n'.encode(), pa.schema([("s", pa.string())]), BadRecordPolicy()) == [{"s": many}]
 
 
 def _nested(inner: str, depth: int) -> str:
-    text = "1"
-    for _ in range(depth):
-        text = inner.format(text)
-    return text
+    before, after = inner.format("1").split("1")
+    return before * depth + "1" + after * depth
 
 
 OWN_COLUMNS = pa.schema([("_corrupt_record", pa.string()), ("i", pa.int64()), ("rest", pa.string())])

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.readers.values.test_decoders import VALUES as RANDOM
+from tests.support.bytes import varint
 from tests.support.kafka.lab import batch
+from tests.support.servers.registry_server import avro, avro_value, header, registry_of
 from tidegate.alignment.splits import Head, Horizon
 from tidegate.enumerators.kafka.heads import HeadFinder
 from tidegate.errors import BadRecordError, OptionError
@@ -19,7 +21,7 @@ from tidegate.readers.event_time.records import RecordTimes
 from tidegate.readers.kafka import typed
 from tidegate.readers.kafka.typed import TypedRecords
 from tidegate.readers.registry.client import RegisteredSchema, RegistryConfig
-from tidegate.readers.registry.columns import RegistryColumn
+from tidegate.readers.registry.columns import RegistryColumn, column_of_subject
 from tidegate.readers.values.decoders import JsonValues, RegistryValues, StringValues
 from tidegate.readers.values.where import condition_of
 
@@ -100,6 +102,57 @@ def typed_bad(records, rows):
     return decoded.bad
 
 
+INSTANT = {"type": "long", "logicalType": "timestamp-millis"}
+ORDER = avro(("id", "long"), ("at", INSTANT), ("paid", INSTANT))
+ORDER_IN_LONGS = avro(("id", "long"), ("at", "long"), ("paid", "long"))
+MESSAGE = """syntax = "proto3"; import "google/protobuf/timestamp.proto";
+message Order { optional int64 id = 1; google.protobuf.Timestamp at = 2; google.protobuf.Timestamp paid = 3; }"""
+FAR = 2**60  # no instant that Spark has
+
+
+def orders(form):
+    """Return schemas, their kind, a value, and one whose field ``paid`` cannot be read."""
+    if form == "avro":
+        values = (avro_value(1, ORDER_IN_LONGS, {"id": 1, "at": NOON_MS, "paid": paid}) for paid in (5, FAR))
+        return {1: ORDER}, "AVRO", *values
+    times = [b"\x08" + varint(seconds) for seconds in (NOON_MS // 1000, 5, FAR)]
+    at, *paid = (bytes([len(time)]) + time for time in times)
+    return {1: MESSAGE}, "PROTOBUF", *(header(1) + b"\0\x08\x01\x12" + at + b"\x1a" + one for one in paid)
+
+
+@pytest.mark.parametrize("form", ["avro", "protobuf"])
+@pytest.mark.parametrize("text", ["value.id IS NULL", "value.id = 1"])
+def test_a_value_that_is_null_because_of_a_field_is_so_for_plans_and_conditions_too(form, text):
+    schemas, kind, value, far = orders(form)
+    rows = batch([value, far, value[:-1], None])
+    with registry_of(schemas, kind=kind) as config:
+        typed = TypedRecords(RegistryValues(column_of_subject(config, form, "orders-value")), mode="PERMISSIVE")
+        records = typed.selecting(condition_of(text, typed.schema(rows.schema)), "value.at")
+        (whole,) = records.decoded(rows)
+        time = typed.column("value.at")
+        assert time(rows).equals(time(whole.rows))
+        assert time(rows).is_null().to_pylist() == [False, True, True, True]
+        is_selected = [(place == 0) == ("=" in text) for place in range(4)]
+        assert records.selected(whole.rows).tolist() == records.wanted(rows).tolist() == is_selected
+
+
+@pytest.mark.parametrize("form", ["avro", "protobuf"])
+@pytest.mark.parametrize("sets_aside", [True, False])
+def test_a_record_that_where_leaves_out_has_what_decides_it_whatever_else_cannot_be_read(form, sets_aside):
+    schemas, kind, value, far = orders(form)
+    rows = batch([far, value, far])
+    with registry_of(schemas, kind=kind) as config:
+        decoder = RegistryValues(column_of_subject(config, form, "orders-value"))
+        typed = TypedRecords(decoder, StringValues(), sets_aside=sets_aside)
+        where = condition_of("value.id IS NULL OR partition = 0", typed.schema(rows.schema))
+        records = typed.selecting(where, "value.at")
+        (whole,) = records.decoded(rows)
+    assert records.selected(whole.rows).tolist() == [False] * 3
+    assert records.column("value.at")(whole.rows).is_null().to_pylist() == [False] * 3
+    assert not whole.bad
+    assert [row["id"] for row in whole.rows.column("value").to_pylist()] == [1, 1, 1]
+
+
 def test_wide_values_come_in_parts(monkeypatch):
     monkeypatch.setattr(typed, "BATCH_BYTES", 60)
     records = TypedRecords(JsonValues(columns_of_ddl("a BIGINT, b BIGINT")), mode="PERMISSIVE")
@@ -159,8 +212,8 @@ def test_a_plan_passes_no_bad_record_behind_the_first_time(column):
 @pytest.mark.parametrize("is_decoded", [True, False])
 def test_a_rescued_time_is_null_for_rows_and_for_peeks(is_decoded):
     records = TypedRecords(JsonValues(SCHEMA, rescues=True), rescued_column="rest")
-    values = [VALUES[0], b'{"at":"soon","more":1}']
+    values = [VALUES[0], b'{"at":"soon","more":1}', VALUES[0][:-1] + b',"more":' + b"[" * 300 + b"]" * 300 + b"}"]
     rows = decoded(records, values).rows if is_decoded else batch(values)
-    assert records.column("value.at")(rows).is_null().to_pylist() == [False, True]
+    assert records.column("value.at")(rows).is_null().to_pylist() == [False, True, False]
     with pytest.raises(BadRecordError, match="offset 42 is bad: the value is not a JSON object"):
         records.column("value.at")(batch(VALUES))

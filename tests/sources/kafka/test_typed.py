@@ -136,3 +136,8 @@ def test_values_have_the_schema_of_the_load_also_where_spark_was_told_the_column
         schemas[2] = avro(("id", "int"), ("more", "int"))
         reader = cloudpickle.loads(cloudpickle.dumps(loaded)).streamReader(columns)
         assert schema_of(reader._source) == columns
+        again = data_source_class("typed_by_test", tidegate.KafkaSource.from_options, Driver(2, "app"))(options)
+        with pytest.raises(
+            OptionError, match=r"gives .* and not .* before a new schema in a registry, load the query again$"
+        ):
+            again.streamReader(columns).latestOffset({}, None)
