@@ -2,6 +2,7 @@
 
 import datetime as dt
 import pickle
+import random
 import sqlite3
 from decimal import Decimal
 
@@ -83,13 +84,43 @@ OF_TYPES = [
 ]  # fmt: skip
 
 
+NUMBERS_BESIDE = [
+    "0", "-1", "1", "2.50", "-0.0", "16777217", "9007199254740993", "9223372036854775807", "0.1", "0.33", "1e0",
+    "1e300",
+]  # fmt: skip
+COMPARABLE = [
+    (["whole", "long", "single", "real", "money"], NUMBERS_BESIDE),
+    (["flag"], ["true", "false"]),
+    (["text"], ["''", "'a'", "'B'", "'é'"]),
+    (["day"], ["'2026-11-02'", "date '2026-11'"]),
+    (["at"], ["'2026-11-02T01:00:00Z'", "timestamp '2026-11-02 02:30:00+02:00'"]),
+]
+OPERATORS = ["=", "<>", "<", "<=", ">", ">="]
+
+
+def at_random(count):
+    """Yield conditions over the columns."""
+    chance = random.Random(43)
+
+    def leaf():
+        columns, literals = chance.choices(COMPARABLE, [5, 1, 1, 1, 1])[0]
+        column, others = chance.choice(columns), chance.choices(literals, k=2)
+        if chance.random() < 0.2:
+            return f"{column} {chance.choice(['', 'NOT '])}IN ({', '.join(others)})"
+        return f"{column} {chance.choice(OPERATORS)} {chance.choice([*columns, *others])}"
+
+    for _ in range(count):
+        yield chance.choice(["{}", "{} AND NOT ({})", "{} OR {}", "NOT ({} OR flag)"]).format(leaf(), leaf())
+
+
 def test_types_are_coerced_as_spark_does(spark):
     schema = pa.schema([(name, kind) for name, (kind, _, _) in TYPED.items()])
+    texts = [*OF_TYPES, *at_random(200)]
     rows = pa.record_batch([pa.array(values, kind) for kind, _, values in TYPED.values()], schema=schema)
     ddl = ", ".join(f"{name} {kind}" for name, (_, kind, _) in TYPED.items())
     frame = spark.createDataFrame([*zip(*(values for _, _, values in TYPED.values()), strict=True)], ddl).coalesce(1)
-    found = frame.select(*(f.expr(text).alias(text.replace(".", "_")) for text in OF_TYPES)).collect()
-    for place, text in enumerate(OF_TYPES):
+    found = frame.select(*(f.expr(text).alias(f"c{place}") for place, text in enumerate(texts))).collect()
+    for place, text in enumerate(texts):
         ours = condition_of(text, schema)(rows).to_pylist()
         assert ours == [row[place] for row in found], text
 
