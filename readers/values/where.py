@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
+from math import isinf
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -295,6 +296,8 @@ def _refuse(node: Any) -> NoReturn:
 def _number(text: str) -> _Literal:
     """Return a number with the type that Spark gives it."""
     if "e" in text.lower():
+        if isinf(float(text)):
+            raise ValueError(f"{text} is beyond the range of a double")
         return _Literal(float(text), pa.float64())
     value = Decimal(text)
     digits, scale = value.as_tuple().digits, -int(value.as_tuple().exponent)

@@ -152,6 +152,7 @@ def test_types_are_coerced_as_spark_does(spark):
         ("bb = 1", "there is no column 'bb'; did you mean 'b'"),
         ("a.x = 1", r"there is no column 'a\.x'$"),
         ("a = 1.00000000000000000001", "cannot be compared$"),
+        ("a < 1e400", "1e400 is beyond the range of a double$"),
         ("a is true", "not 'TRUE'$"),
         ("a = 0x1F", "expected comparisons"),
     ],
