@@ -19,7 +19,7 @@ _LONGEST_INT64 = 20  # characters, sign included
 DEEPEST = 200  # nested levels; what is deeper stays text, so that recursion stays within Python's limit
 _DEEP = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]|NaN|-?Infinity', re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-_BLANKS = re.compile("[\0- ]+")
+_BLANKS, _PADDED = re.compile("[\0- ]+"), re.compile("(?<==)(?!=)")
 _NOT_FINITE = {"NaN", "Infinity", "+Infinity", "-Infinity", "+INF", "-INF"}
 
 Convert: TypeAlias = Callable[[Any], Any]
@@ -270,11 +270,14 @@ def _time(cast: Callable[[str], Any], has_zone: bool, value: Any) -> Any:
 
 
 def binary_of(value: Any) -> bytes:
-    """Return the bytes of a Base64 text, whose groups of four may stand apart; raises MisfitError for other values."""
+    """Return the bytes of a Base64 text, whose groups of four may stand apart, and go on behind padding, as in Java.
+
+    Raises MisfitError for any other value.
+    """
     groups = _BLANKS.split(_expect(str, value))
     if any(len(group) % 4 for group in groups):
         raise MisfitError
     try:
-        return base64.b64decode("".join(groups), validate=True)
+        return b"".join(base64.b64decode(part, validate=True) for part in _PADDED.split("".join(groups)))
     except ValueError:
         raise MisfitError from None
