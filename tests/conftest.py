@@ -72,13 +72,15 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Make the archive that every Java of the tests uses, before workers start and inherit the options."""
+    """Make the archives that the Javas of the tests use, before workers start and inherit the options."""
     if config.option.quick:
         config.pluginmanager.register(QuickRun({"spark", "kafka", "s3", "sqs", "registry"}))
         # A test that is cut off while it starts a process never learns of that process.
         config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnraisableExceptionWarning")
-    elif not hasattr(config, "workerinput") and not config.option.collectonly:
-        os.environ["JDK_JAVA_OPTIONS"] = class_archive.options_with_archive()
+    elif not config.option.collectonly:
+        if not hasattr(config, "workerinput"):
+            os.environ["JDK_JAVA_OPTIONS"] = class_archive.options_with_archive()
+        class_archive.let_servers_use_archives()
 
 
 def pytest_collection_modifyitems(config, items):
