@@ -27,6 +27,7 @@ import typer
 from pydantic.alias_generators import to_camel
 
 from tidegate.enumerators.contract import Json
+from tidegate.enumerators.notes.folder import parsed
 from tidegate.enumerators.planning.source_progress import SourceProgress
 from tidegate.errors import CheckpointError, OptionError, counted
 from tidegate.jobs.account.account import Account
@@ -76,9 +77,13 @@ class Output:
                     f"--out is {self.path}, which holds something else; give a folder that is new or empty"
                 )
             return None
-        notes = json.loads(self._notes.read_text())
+        arguments = (parsed(self._notes.read_bytes()) or {}).get("arguments")
+        if not isinstance(arguments, dict):
+            raise OptionError(
+                f"--out is {self.path}, whose {OWN_FOLDER}/{self._notes.name} is damaged; give another --out"
+            )
         for option, value in binding.items():
-            before = notes["arguments"].get(option)
+            before = arguments.get(option)
             if before != value:
                 raise OptionError(
                     f"{option} is {_shown(value)}, but it was {_shown(before)} when {self.path} was begun; "

@@ -21,6 +21,7 @@ from uuid import UUID
 
 from tidegate.enumerators.folders.folder import Folder
 from tidegate.enumerators.folders.opening import open_folder
+from tidegate.enumerators.notes.folder import parsed
 from tidegate.enumerators.planning.offset import Offset
 from tidegate.errors import CheckpointError
 from tidegate.readers.s3.config import S3ConnectionConfig
@@ -43,8 +44,9 @@ def open_checkpoint(location: str, option: str, config: S3ConnectionConfig = _BO
 def query_id(folder: Folder) -> str | None:
     """Return the id of the query of a checkpoint, a UUID.  Raises ConnectorError if the folder cannot be read."""
     stored = folder.read("metadata")
-    with suppress(ValueError, TypeError, KeyError):
-        return None if stored is None else str(UUID(str(json.loads(stored.data)["id"])))
+    notes = None if stored is None else parsed(stored.data)
+    with suppress(ValueError):
+        return None if notes is None else str(UUID(str(notes.get("id"))))
     return None
 
 
@@ -59,7 +61,7 @@ class SourceOffset(NamedTuple):
         """The offset as JSON, if there is one and it is JSON."""
         try:
             return None if self.text is None else json.loads(self.text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
 
@@ -89,10 +91,7 @@ class LoggedOffsets:
     @property
     def notes(self) -> dict[str, Any]:
         """Spark's own notes, such as ``batchTimestampMs`` and ``batchWatermarkMs``; empty if they cannot be read."""
-        with suppress(ValueError):
-            if isinstance(notes := json.loads(self.header[-1]), dict):
-                return notes
-        return {}
+        return parsed(self.header[-1]) or {}
 
     @property
     def watermark_ms(self) -> int:

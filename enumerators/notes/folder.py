@@ -78,8 +78,8 @@ class NoteFolder:
         self._folder.delete(name + _SUFFIX)
 
 
-def parsed(data: bytes) -> Json | None:
-    """Return a note from its text, or None if it is not a JSON object."""
+def parsed(data: bytes | str) -> Json | None:
+    """Return a note from its text, or None if it is not a JSON object, or is nested too deeply."""
     try:
         note = json.loads(data)
     except (ValueError, RecursionError):

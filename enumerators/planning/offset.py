@@ -277,7 +277,7 @@ class Offset:
             )
         try:
             return cls._parsed(_unpacked(offset) if "packed" in offset else offset)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise CheckpointError(f"the checkpoint holds a broken offset: {_short(offset)}") from error
 
     @classmethod

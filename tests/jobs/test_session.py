@@ -175,7 +175,9 @@ def test_an_offset_of_a_newer_tidegate_is_an_error(tmp_path):
         of(tmp_path)
 
 
-@pytest.mark.parametrize("stored", ["", "v1", "v7\n{}", 'v1\n{"batchWatermarkMs":"x"}\n{}', "v1\n[]\n{}"])
+@pytest.mark.parametrize(
+    "stored", ["", "v1", "v7\n{}", 'v1\n{"batchWatermarkMs":"x"}\n{}', "v1\n[]\n{}", f"v1\n{'[' * 100_000}\n{{}}"]
+)
 def test_a_damaged_log_is_named(tmp_path, stored):
     log_batch(tmp_path, 0, {"a": 1}, source="s3")
     (tmp_path / "offsets" / "1").write_text(stored)

@@ -125,7 +125,7 @@ class QueryFolder:
         self._swept: set[str] | None = None
 
     def hold(self) -> None:
-        """Take the lease, or raise ConnectorError; raise CheckpointError for options of another query."""
+        """Take the lease, or raise ConnectorError; raise CheckpointError for options that differ or are damaged."""
         if self._lease is None:
             lease = self._location.lease()
             lease.acquire(self._owner)
@@ -177,7 +177,13 @@ class QueryFolder:
     def _keep_options(self) -> None:
         """Store the options of the first run, and hold later runs to them: waiting objects were planned by them."""
         note = self.ledger.noted(_OPTIONS)
-        before = {} if note is None else json.loads(note)
+        try:
+            before = {} if note is None else dict(json.loads(note))
+        except (ValueError, TypeError, RecursionError):
+            raise CheckpointError(
+                f"{_OPTIONS!r} in the state location {self.ledger.address} is damaged; restore it, or begin with a new "
+                "checkpoint and a new stateLocation"
+            ) from None
         for name, value in self._options.items():
             noted = before.get(name, value)
             if noted != value and not (name == _PATH and str(noted).startswith(str(value))):

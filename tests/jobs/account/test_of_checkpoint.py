@@ -178,7 +178,7 @@ def test_the_last_batch_is_left_out_until_spark_tells_of_it(logged, tmp_path, mo
     assert (account["batches"], account["read"], "read" in account["bounds"]) == ([0, 2], 300, False)
 
 
-@pytest.mark.parametrize("stored", ['{"id": ".."}', '{"id": 7}', "{}", "no JSON"])
+@pytest.mark.parametrize("stored", ['{"id": ".."}', '{"id": 7}', "{}", "[]", "no JSON", "[" * 100_000])
 def test_the_id_of_a_query_is_a_uuid(tmp_path, stored):
     (tmp_path / "metadata").write_text(stored)
     assert query_id(LocalFolder(tmp_path, "checkpoint")) is None

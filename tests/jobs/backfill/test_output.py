@@ -47,6 +47,15 @@ def test_a_contradiction_names_the_option_and_both_values(output):
         output.state({**BINDING, "--to": "2026"})
 
 
+@pytest.mark.parametrize("notes", [b"", b"[]", b"{}", b"\xff", b"[" * 100_000])
+def test_notes_that_are_damaged_are_one_sentence(output, notes):
+    with output.alone():
+        output.claim(BINDING)
+    (output.path / "_tidegate" / "backfill.json").write_bytes(notes)
+    with pytest.raises(OptionError, match=r"^--out is .*/out, whose _tidegate/backfill.json is damaged; give another"):
+        output.state(BINDING)
+
+
 def test_only_one_run_at_a_time_may_write(output):
     second = Output(output.path)
     with second.alone(), output.alone():

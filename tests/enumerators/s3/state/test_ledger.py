@@ -108,6 +108,19 @@ def test_what_one_of_the_last_offsets_names_stays_and_what_none_names_goes(folde
     assert left == {f"file{number}" for number in range(1, OFFSETS_REMEMBERED + 2)}
 
 
+@pytest.mark.parametrize("damaged", [b"", b'{"path":', b"7", b"[" * 100_000])
+def test_damaged_options_of_earlier_runs_are_one_sentence(tmp_path, damaged):
+    def made():
+        return QueryFolder(open_ledger(tmp_path), "me", {"path": "s3://b/in/"})
+
+    one = made()
+    one.hold()
+    one.ledger.note("options", damaged)
+    one.release()
+    with pytest.raises(CheckpointError, match=r"^'options' in the state location .* is damaged; restore it, or begin"):
+        made().hold()
+
+
 AGE_MS = 20
 objects = st.builds(
     S3Object,
@@ -243,6 +256,9 @@ def test_damaged_bytes_are_refused(at, flip):
         SeenObjects.restored(seen.snapshot(), lambda _: bytes(data), None)
     with pytest.raises(CheckpointError, match=f"{run.name}' is damaged: its 183 bytes"):
         SeenObjects.restored(seen.snapshot(), lambda _: run.to_bytes()[:-1], None)
+    older = run.to_bytes().replace(seen_objects.MAGIC, b"tidegate seen 1\n")
+    with pytest.raises(CheckpointError, match="the memory of discovered objects is of another version of tidegate"):
+        SeenObjects.restored(seen.snapshot(), lambda _: older, None)
 
 
 def test_rounds_that_find_little_write_little_and_are_few_files():
