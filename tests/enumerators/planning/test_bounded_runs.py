@@ -67,6 +67,9 @@ class Producers(Clock):
 class Stream:
     """One query that is run again and again, and what Spark drops of it if its delay is the drift."""
 
+    jump_s = 0.0
+    """By how much the wall clock jumps after the first batch of the next run."""
+
     def __init__(self, clock, strategy=HOURLY, lasting_s=0):
         self.clock, self.strategy, self.lasting_s = clock, strategy, lasting_s
         self.spark, self.offset, self.delivered, self.dropped = SparkWatermark(), INITIAL_OFFSET, [], []
@@ -86,6 +89,7 @@ class Stream:
             self.delivered += records
             self.offset = end
             self.clock.quiet_s += self.lasting_s
+            self.clock.adjusted_s, self.jump_s = self.clock.adjusted_s + self.jump_s, 0.0
         run.close()
 
 
@@ -150,8 +154,10 @@ def test_a_partition_that_stood_at_its_end_since_the_last_run_is_idle_at_once():
     assert clock.now == begun
 
 
+@pytest.mark.parametrize("within", [False, True])
 @pytest.mark.parametrize("jump_s", [2 * HOUR_S, -2 * HOUR_S, DAY_S])
-def test_a_driver_whose_clock_is_wrong_for_once_makes_no_partition_idle_too_early(jump_s):
+def test_a_driver_whose_clock_is_wrong_for_once_makes_no_partition_idle_too_early(jump_s, within):
+    """It jumps before a run or within one, and is right again in the next."""
     clock = Producers(ahead=0)
     behind = clock.logs.times["behind"] = [DAY_MS]
     stream = Stream(clock, HOURLY.with_idleness(timedelta(minutes=150)))
@@ -159,7 +165,8 @@ def test_a_driver_whose_clock_is_wrong_for_once_makes_no_partition_idle_too_earl
         clock.sleep(HOUR_S)
         if hour % 3 == 0:  # this producer delivers every three hours
             behind += [DAY_MS + minute * MINUTE_S * 1000 for minute in range(60 * hour - 179, 60 * hour + 1)]
-        clock.adjusted_s = jump_s if hour == 14 else 0.0
+        jumped_s = jump_s if hour == 14 else 0.0
+        clock.adjusted_s, stream.jump_s = (0.0, jumped_s) if within else (jumped_s, 0.0)
         stream.run()
     assert stream.dropped == []
     assert sorted(stream.delivered) == all_records(clock.logs)

@@ -26,7 +26,9 @@ from tidegate.enumerators.planning import offset as offset_module
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, LAYOUT, Hollow, Offset, Quiet, pack, unpack
 from tidegate.enumerators.planning.source_progress import MostBehind, SplitDetail
 from tidegate.enumerators.s3.standing import S3Snapshot
+from tidegate.enumerators.s3.state.seen_objects import SeenObjects
 from tidegate.errors import CheckpointError
+from tidegate.readers.objects.values import CHUNK_SCHEMA, S3Object
 
 WINDOWS = {"windows": {"assigner": "TumblingEventTimeWindows(size=5000)"}}
 splits = st.text(max_size=5) | st.from_regex(r"(orders-|a00|a|)([0-9]{1,2}|9{30})", fullmatch=True)
@@ -106,6 +108,7 @@ def deflated(content):
         ({"v": 1}, "of an older version of tidegate, which this one does not read"),
         (written(101, packed="eJw"), "broken offset"),
         (written(101, packed=deflated(b"[]")), "broken offset"),
+        (written(101, packed=deflated(b"[" * 100_000)), "broken offset"),
         (written(101, packed=pack({"splits": [["a", [0, 1]]], "positions": [1], "read": [0, 0]})), "broken offset"),
         (written(101, packed=deflated(b"{}" + bytes(65 << 20))), "broken offset"),
         (written(fences=[1]), "written by a newer tidegate: its offset has 'fences', which this one does not know"),
@@ -204,7 +207,8 @@ def shape_of(snapshot):
 def layouts():
     """Return all layouts as JSON, with their numbers."""
     (readable, note), (packed, _) = full_offset(3), full_offset(101)
-    packed = packed.to_json()
+    packed, seen = packed.to_json(), SeenObjects(None)
+    seen.add([S3Object("in/a", 3, "etag", 1_700_000_000_000), S3Object("in/b", 3, "", 1_700_000_000_000)])
     return {
         "layout of offsets": LAYOUT,
         "readable": readable.to_json(),
@@ -212,6 +216,10 @@ def layouts():
         "snapshots": {each.__name__: shape_of(each) for each in (KafkaSnapshot, S3Snapshot)},
         "layout of notes": NOTE_LAYOUT,
         "note": note,
+        "files of a state location": {
+            "seen objects": [run.to_bytes().hex() for run in seen.runs],
+            "manifest": [f"{of.name} {of.type}{'' if of.nullable else ' not null'}" for of in CHUNK_SCHEMA],
+        },
     }
 
 

@@ -135,6 +135,18 @@ def test_a_batch_0_that_is_repeated_begins_where_the_query_began(tidegate, old, 
     ]
 
 
+def test_named_sources_of_a_query_that_was_stopped_in_batch_0_begin_by_their_names(tidegate, old, tmp_path):
+    """Two of one topic that began in several places are told apart by their names alone."""
+    begins = {"late": {"orders": {"0": 9}}, "early": {"orders": {"0": 5}}}
+    write_checkpoint(old, begins, [{name: {"orders": {"0": 20}} for name in ("early", "late")}], 0)
+    assert {entry["source"]: entry["startingOffsets"] for entry in reported(tidegate, old)} == begins
+    assert tidegate("migrate", old, "--to", tmp_path / "new")[0] == 0
+    lines = (line.split(":", 1) for line in offsets(tmp_path / "new", 0)[2])
+    assert {name: ours(text) for name, text in lines} == {
+        name: ({"orders-0": 20}, {"orders-0": at}) for name, at in (("early", 5), ("late", 9))
+    }
+
+
 ORDERS, CLICKS = {"orders": {"0": 20}}, {"clicks": {"0": 11}}
 USED_TWICE = pytest.mark.parametrize(
     "lines",

@@ -103,16 +103,18 @@ class TestProtobuf:
             2: IDS.replace("ts", "created_at"),
             3: 'syntax = "proto3"; message Order { int64 other = 1; string created_at = 3; }',
             4: 'syntax = "proto3"; message Order { string name = 2; int64 created_at = 1; }',
+            5: 'syntax = "proto3"; message Order { string ts = 2; int64 name = 1; }',
         }
-        value = header(1) + b"\0\x08\5\x12\1a"
+        values = [header(number) + b"\0\x08\5\x12\1a" for number in schemas]
         for newest, row in {
             1: {"ts": 5, "name": "a"},
             2: {"created_at": 5, "name": "a"},
             3: {"other": 5, "created_at": ""},
             4: {"name": "a", "created_at": 5},
+            5: {"ts": "a", "name": 5},
         }.items():
             with registry_of(schemas, newest=newest, kind="PROTOBUF") as config:
-                assert permissive(config, "protobuf", value) == [row]
+                assert permissive(config, "protobuf", *values) == [row] * len(values)
 
     def test_a_field_that_is_not_set_has_the_default_of_its_schema(self):
         schema = 'syntax = "proto2"; message M { optional int64 a = 1 [default = 5]; optional int64 b = 2; }'
@@ -170,6 +172,7 @@ class TestIds:
         with registry_of({1: schema, 2: avro()}, newest=1) as config:
             headers = [[("__value_schema_id", header(1))], [("other", b"x")], None]
             assert permissive(config, "avro", bare, value, value, headers=headers) == [row] * 3
+            assert times("avro:/d", config, [bare, value, value], "ms", headers)[0] == [1, 1, 1]
 
     def test_an_id_may_be_a_guid(self):
         guid, schema = uuid.UUID(int=7), avro(("at", "long"))

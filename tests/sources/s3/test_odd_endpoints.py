@@ -142,6 +142,19 @@ def test_an_overwritten_object_is_still_one_where_etags_differ(etag):
                 list(of.reader(None).read(task))
 
 
+@pytest.mark.parametrize("overwrites", [False, True])
+def test_an_endpoint_that_sends_what_it_shows_nowhere_ends_the_query_and_skips_nothing(overwrites, tmp_path):
+    def answer(request):
+        if request.command == "HEAD" or "list-type" in request.path:
+            return None
+        return 206, b"x\n", ("ETag", '"another"'), ("Content-Range", "bytes 0-1/2")
+
+    with odd_endpoint(objects=THREE, says=answer) as endpoint:
+        of = source(endpoint, state_location=str(tmp_path), allow_overwrites=overwrites)
+        with pytest.raises(ConnectorError, match=r"^the endpoint lists s3://odd/in/.\.txt .* although nobody has over"):
+            values(of)
+
+
 def decompressing(**said):
     """Return what answers GETs of objects with a thousand lines, of which the endpoint lists a few bytes."""
     lines = b"".join(b"%d\n" % number for number in range(1_000))

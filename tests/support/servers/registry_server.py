@@ -97,9 +97,15 @@ def protobuf_value(schema_id, message, indexes=b"\0"):
     return header(schema_id) + indexes + message.SerializeToString()
 
 
-def times(option, config, values, unit=None):
+def headers_of(headers):
+    """Return a column of headers: pairs of each record."""
+    return pa.array(headers, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
+
+
+def times(option, config, values, unit=None, headers=None):
     assigner = assigner_of(option, unit, config)
-    batch = pa.record_batch({"value": pa.array(values, pa.binary())})
+    columns = {} if headers is None else {"headers": headers_of(headers)}
+    batch = pa.record_batch({"value": pa.array(values, pa.binary()), **columns})
     if unit is None and (detected := assigner.detect(batch)) is not None:
         assigner = assigner.with_unit(detected)
     return assigner(batch).to_pylist(), assigner.unit
@@ -110,8 +116,7 @@ def decoded_as(subject, config, form, values, *how, headers=None):
     column = column_of_subject(config, form, subject, *how)
     given = [pa.array(values, pa.binary())]
     if headers is not None:
-        pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
-        given.append(pa.array(headers, pa.list_(pair)))
+        given.append(headers_of(headers))
     return column.decoded(*given).to_pylist()
 
 
