@@ -259,8 +259,13 @@ class Findings:
         return sum(self.spark.lost.values())
 
     @property
+    def least_delay(self) -> timedelta:
+        """The least watermark delay with which Spark would drop none, and a thousandth more."""
+        return timedelta(milliseconds=enough(self.spark))
+
+    @property
     def least_limited_delay(self) -> timedelta:
-        """The least watermark delay with which Spark drops none within ``limited_budget``, and a thousandth more."""
+        """The same within ``limited_budget``."""
         return timedelta(milliseconds=enough(self.limited))
 
     def to_json(self) -> dict[str, Any]:
