@@ -114,21 +114,28 @@ def source_evolution(spark):
 
 @pytest.mark.usefixtures("source_evolution")
 def test_named_sources_keep_their_names_and_go_on_in_another_order(spark, tmp_path):
-    sources = {name: MemorySource(path=str(tmp_path / name), watermarks=STRATEGY) for name in ("left", "right")}
+    """Windows over two of them are Spark's own aggregation, and those over the third are of the operator."""
+    names = ("left", "right", "third")
+    sources = {name: MemorySource(path=str(tmp_path / name), watermarks=STRATEGY) for name in names}
     formats = {name: register_source(spark, source) for name, source in sources.items()}
 
     def run(names, times):
         append(sources["left"].path, a=times)
         append(sources["right"].path, b=times[::2])
-        rows = [spark.readStream.format(formats[name]).name(name).load() for name in names]
-        windows = tidegate.windowed(rows[0].unionByName(rows[1]), "split", "timestamp").window(tumbling(60))
-        found = available_now(windows.aggregate(n="count(*)"), tmp_path / "checkpoint")
+        append(sources["third"].path, c=times[2::3])
+        *rows, third = (spark.readStream.format(formats[name]).name(name).load() for name in (*names, "third"))
+        both, of_third = (
+            tidegate.windowed(of, "split", "timestamp").window(tumbling(60))
+            for of in (rows[0].unionByName(rows[1]), third)
+        )
+        late = of_third.side_output_late("late").aggregate(n="count(*)").drop("output", "late_row")
+        found = available_now(both.aggregate(n="count(*)").unionByName(late), tmp_path / "checkpoint")
         return sorted((row["split"], row["window_end"].timestamp() * SECOND, row["n"]) for row in found.all_rows)
 
     first, second = NOON + 60 * SECOND, NOON + 120 * SECOND
-    assert run(["left", "right"], every_ten_seconds(9)) == [("a", first, 6), ("b", first, 3)]
-    more = [NOON + number * 10 * SECOND for number in range(9, 17)]
-    assert run(["right", "left"], more) == [("a", second, 6), ("b", second, 4)]
+    assert run(["left", "right"], every_ten_seconds(9)) == [("a", first, 6), ("b", first, 3), ("c", first, 2)]
+    more = [NOON + number * 10 * SECOND for number in range(9, 18)]
+    assert run(["right", "left"], more) == [("a", second, 6), ("b", second, 4), ("c", second, 2)]
 
 
 def test_a_state_that_spark_has_repartitioned_goes_on_for_its_own_aggregation_and_for_windows_with_buckets(
