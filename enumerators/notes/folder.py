@@ -57,6 +57,11 @@ class NoteFolder:
             return None if stored is None else parsed(stored.data)
         return None
 
+    @property
+    def place(self) -> str:
+        """What errors call the folder."""
+        return f"the {self._folder.noun} {self._folder.address}"
+
     def names(self) -> list[str]:
         """Return the names of all notes."""
         return sorted(file.removesuffix(_SUFFIX) for file in self._folder.files() if file.endswith(_SUFFIX))

@@ -165,11 +165,13 @@ class GroupFolder:
                     "waits_for": self._waits_for,
                 }
                 self._notes.write(self._me.id, {**about, "renewal": self._renewals, "done": self._is_done, **shown})
-                self._renewed_at = asked_at
+                self._renewed_at, self._other_members.own_note = asked_at, self._me.id
 
     def _share_no_name(self) -> None:
         """Take another name if another run goes on under ours: its checkpoint and ours are copies of one another."""
         note = self._notes.read(self._me.id)
+        if note is None and (own := self._other_members.own_note) is not None:
+            self._other_members.check_place(own, self._notes.names())
         run = None if note is None else note.get("run")
         if not isinstance(run, str) or run == self._run:
             return
@@ -182,7 +184,7 @@ class GroupFolder:
                 "another run takes part in the alignment group as the same member, since the checkpoint of one is a "
                 "copy of the other's: this one goes on as a member of its own"
             )
-            self._me = replace(self._me, id=_new_name())
+            self._me, self._other_members.own_note = replace(self._me, id=_new_name()), None
 
     def wait(self, held_by: str) -> bool:
         """Wait for the member that holds back this one.  True: plan again; False: patience is over."""
@@ -242,6 +244,7 @@ class GroupFolder:
         """
         with self._writing, suppress(TidegateError):
             self._left.set()
+            self._other_members.own_note = None
             if self._joined and not (self._is_bounded and self._is_done):
                 self._notes.remove(self._me.id)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
@@ -13,6 +13,7 @@ from typing_extensions import Self
 from tidegate.alignment.group import Member
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import NoteFolder
+from tidegate.errors import ConnectorError
 
 _LOG = logging.getLogger("tidegate.planner")
 
@@ -99,6 +100,8 @@ class OtherMembers:
         self._damaged: set[str] = set()  # notes that cannot be read
         self._looked_at = float("-inf")
         self._looking = threading.Lock()
+        self.own_note: str | None = None
+        """The name of the note that this member has written."""
 
     def known(self, own_id: str) -> dict[str, Heard]:
         """Return all members that have a note, whenever it was renewed, by their names."""
@@ -131,13 +134,23 @@ class OtherMembers:
             is_first = self._looked_at == float("-inf")
             if is_first:
                 self._notes.sweep()
-            now, heard_of = self._clock(), {}
-            others = [(name, note) for name, note in self._notes.notes() if name != own_id]
-            for name, note in others:
+            now, heard_of, own = self._clock(), {}, self.own_note
+            notes = dict(self._notes.notes())
+            self.check_place(own, notes)
+            notes.pop(own_id, None)
+            for name, note in notes.items():
                 # If a note cannot be read, its member's lease runs out.
                 if (heard := self._read(name, note, now, is_first=is_first)) is not None:
                     heard_of[name] = heard
             self._looked_at, self._heard_of = now, heard_of
+
+    def check_place(self, own_note: str | None, names: Collection[str]) -> None:
+        """Raise ConnectorError if this member's note is not among all notes: it cannot see the others', either."""
+        if own_note is not None and own_note not in names:
+            raise ConnectorError(
+                f"{self._notes.place} has lost the note of this query, and maybe those of other members, so it ends "
+                "before it reads past them: start it again once all members reach the same place"
+            )
 
     def _read(self, name: str, note: Json | None, now: float, *, is_first: bool) -> Heard | None:
         before = self._heard_of.get(name)

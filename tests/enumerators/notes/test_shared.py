@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.enumerators.notes.group_members import LEASE_S, Member
+from tests.enumerators.notes.group_members import LEASE_S, Member, members, rounds
 from tests.support.command import await_that
 from tests.support.logs import Clock, Logs
 from tidegate.alignment.group import GroupBound
@@ -158,6 +158,32 @@ def test_a_query_that_ends_says_why_and_not_that_its_group_cannot_be_reached(tmp
     with pytest.raises(ConnectorError, match="is not a folder"):
         group.renew()
     group.leave()
+
+
+@pytest.mark.parametrize("is_renewed", [False, True])
+def test_a_member_whose_place_is_emptied_reads_nothing_past_the_others_and_ends(notes, location, config, is_renewed):
+    """Such as by a disk that is no longer mounted: other members' notes are gone as if they had left."""
+    clock = Clock()
+    fast, slow = members(clock, [100, 500], [100, 300, 400], notes=notes)
+    for _ in range(3):
+        fast.plan()
+        slow.plan()
+        tick(clock)
+    fast.plan()
+    if is_renewed:  # it writes before it looks, but not always
+        tick(clock, seconds=0.9)
+        fast.group.tell_done(done=True)
+        fast.group.tell_done(done=False)
+    folder = open_folder(location, config).within("join")
+    for name in folder.files():
+        folder.delete(name)
+    with pytest.raises(ConnectorError, match="join has lost the note of this query"):
+        rounds(clock, [fast], 10)
+    assert (len(fast.seen), len(slow.seen)) == (1, 2)
+    fast.stop()
+    for member in (fast, slow):
+        member.start()
+    assert rounds(clock, [fast, slow], 12) == {0: [], 1: [400]}
 
 
 def test_the_first_look_of_a_member_removes_notes_that_nobody_renewed_for_more_than_a_week(notes, location, config):
