@@ -25,6 +25,8 @@ _Value = TypeVar("_Value")
 Made: TypeAlias = tuple[type[DataSource], MutableMapping[str, str], StructType, Side]
 """The class of a source, its options, the schema and the side of which a planner is made."""
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_OVER_TCP = {"spark.python.unix.domain.socket.enabled": "false"}
+"""Over Unix sockets, PySpark's own workers print a BrokenPipeError when Spark ends them; those of tidegate do not."""
 _MISSING = "[NOT_IMPLEMENTED]"
 
 
@@ -51,7 +53,7 @@ class SourceLab(BaseLab):
     @cached_property
     def spark(self) -> SparkSession:
         """The session, which pushes filters down: otherwise it refuses readers that take them."""
-        spark = shared_session()
+        spark = shared_session(_OVER_TCP)
         before = spark.conf.get(_PUSHDOWN, None)
         self.at_close(partial(spark.conf.set, _PUSHDOWN, before) if before else partial(spark.conf.unset, _PUSHDOWN))
         spark.conf.set(_PUSHDOWN, "true")

@@ -36,21 +36,24 @@ _SETTINGS: Mapping[str, str] = {
 }
 
 
-def shared_session() -> SparkSession:
-    """Return the session of this process; without one, start one on two cores that ends with the process."""
+def shared_session(settings: Mapping[str, str] = {}) -> SparkSession:
+    """Return the session of this process; without one, start one on two cores that ends with the process.
+
+    settings: those of a new session, beside the kit's.
+    """
     try:
         return SparkSession.active()
     except PySparkRuntimeError:
-        return _started()
+        return _started({**_SETTINGS, **settings})
 
 
-def _configured() -> SparkSession:
+def _configured(settings: Mapping[str, str]) -> SparkSession:
     """Start a session for the kit: fast, quiet, and without ports or files that others may use.
 
     Raises InstallationError if Spark finds no Java that it can start.
     """
     builder = SparkSession.builder.master("local[2]").appName("tidegate conformance")
-    for name, value in {**session_conf(), **_SETTINGS}.items():
+    for name, value in {**session_conf(), **settings}.items():
         builder = builder.config(name, value)
     try:
         return builder.getOrCreate()
@@ -63,13 +66,13 @@ def _configured() -> SparkSession:
         ) from None
 
 
-def _started() -> SparkSession:
+def _started(settings: Mapping[str, str]) -> SparkSession:
     # Python workers inherit Java's environment.  Connectors are often on a path that only this process has, such as
     # pytest's.
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(path or os.curdir for path in sys.path)
     try:
-        session = _configured()
+        session = _configured(settings)
     finally:
         del os.environ["PYTHONPATH"]
         if before is not None:

@@ -2,14 +2,18 @@
 
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
 
 from tests.conformance.data_source.orders import ArrowOrdersReader, CsvSource, OrdersHarness, SimpleOrdersHarness
 from tests.conformance.mutants.data_sources import sinful
 from tests.test_layers import imported
 from tidegate.conformance import DataSourceHarness, DataSourceSuite, check_data_source
+from tidegate.conformance.data_source.lab import SourceLab
+from tidegate.conformance.lab import spark as spark_of_the_kit
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "data-sources.md"
@@ -45,6 +49,20 @@ def test_a_source_that_only_makes_up_rows_has_few_rules(spark):
 
     ends = {verdict.rule.id: verdict.text for verdict in check_data_source(MadeUp, only=["BATCH-1", "STREAM-7"])}
     assert set(ends.values()) == {"MadeUp has no ROWS: the harness has no add_rows()"}
+
+
+def test_a_session_for_it_is_without_unix_sockets_over_which_its_workers_would_print_errors(monkeypatch):
+    def missing():
+        raise PySparkRuntimeError(errorClass="NO_ACTIVE_OR_DEFAULT_SESSION", messageParameters={})
+
+    conf = SimpleNamespace(get=lambda *_: None, set=lambda *_: None, unset=lambda _: None)
+    session, settings = SimpleNamespace(conf=conf), {}
+    monkeypatch.setattr(SparkSession, "active", missing)
+    monkeypatch.setattr(spark_of_the_kit, "_started", lambda of: settings.update(of) or session)
+    lab = SourceLab(OrdersHarness)
+    assert lab.spark is session
+    lab.close()
+    assert settings["spark.python.unix.domain.socket.enabled"] == "false"
 
 
 def test_nothing_here_knows_the_contract_of_connectors():
