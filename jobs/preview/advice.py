@@ -22,7 +22,7 @@ from tidegate.jobs.figures import clock_time, count, share, span
 from tidegate.jobs.pages.chart import columns
 from tidegate.jobs.pages.layout import Canvas, figure, key, layout, legend, table, table_row, utc_times
 from tidegate.jobs.preview.findings import Findings, SplitPreview
-from tidegate.jobs.preview.seen import MUCH, History, Seen
+from tidegate.jobs.preview.seen import MUCH, TIMELESS, History, Seen
 
 _DAY_MS = 86_400_000
 _LEAST_MS = 60_000  # of disorder: samples do not see all
@@ -40,7 +40,10 @@ class Suggestion:
 def verdict(found: Findings) -> str:
     """Return one sentence on what Spark's own source would lose."""
     if not found.rows:
-        return f"{found.reads} has no {'rows with event times' if found.seen.are_objects else 'records'}"
+        seen = found.seen
+        if not seen.are_objects:
+            return f"{found.reads} has {TIMELESS if seen.notes else 'no records'}"
+        return f"{found.reads} has no rows with event times"
     lost, alone = sum(found.limited.lost.values()), found.lost_by_spark
     losing = (
         f"lose {count(lost)} of {count(found.rows)} rows ({share(lost, found.rows)})"
@@ -192,7 +195,7 @@ def remarks(seen: Seen, split: SplitId) -> list[str]:
     """Return what is remarkable about a split."""
     history = seen.histories.get(split)
     if history is None:
-        return ["empty"]
+        return [*seen.notes.get(split, ["empty"])]
     blind = (
         ["Kafka's index does not show the times of these rows: figures come from samples"]
         if split in seen.blind

@@ -17,6 +17,8 @@ from tidegate.alignment.splits import Positions, SplitId
 
 MOST_TIMES = 20_000
 MUCH = 20  # the part of all event time that is remarkable
+TIMELESS = "no record with a timestamp"
+"""The note of a split without a time: its records have none, or belong to aborted transactions."""
 _FEW = 0.001  # the share of the rows that does not widen the picture
 
 
@@ -102,7 +104,7 @@ class Seen:
     by_tidegate: yields the positions in ``planned`` after each batch, with a max drift in ms and a budget.
     budget: the limits of a batch that Spark's own source also has.
     units: how many positions of Kafka, or objects, there are to read.
-    empty: the splits without any rows.
+    empty: the splits without any rows with an event time.
     blind: the splits with many rows that the time index cannot see; only samples show their event times.
     watermark_from: the place of marks in records, if the source has them.
     marks: the greatest mark in the samples of each split.

@@ -26,7 +26,7 @@ from tidegate.enumerators.kafka.enumerator import KafkaTimestampEnumerator
 from tidegate.errors import OptionError, counted
 from tidegate.jobs.figures import clock_time, count
 from tidegate.jobs.preview.findings import aligned_histories, by_backlog
-from tidegate.jobs.preview.seen import MOST_TIMES, History, Seen
+from tidegate.jobs.preview.seen import MOST_TIMES, TIMELESS, History, Seen
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.records import PunctuatedWatermarks
 from tidegate.readers.kafka.config import TopicPartition
@@ -174,6 +174,7 @@ def look_at_topics(source: KafkaSource) -> Seen:
             samples[split] += found
         cost = enumerator.cost({s: SplitRange(s, e.begin, e.end) for s, e in known.items()})
     histories = {s: _history(curve, samples[s]) for s, curve in curves.items()}
+    timeless = [s for s in splits if s not in known and starts[s] < ends[s]]
     marked = {s: _Marked.among(samples[s]) for s in curves} if source.watermark_from else {}
     return Seen(
         histories=histories,
@@ -188,7 +189,7 @@ def look_at_topics(source: KafkaSource) -> Seen:
         blind=[split for split, curve in curves.items() if len(wanted[split]) > number],
         watermark_from=source.watermark_from,
         marks={s: found.greatest_ms for s, found in marked.items() if found.greatest_ms is not None},
-        notes={s: [found.remark] for s, found in marked.items()},
+        notes={s: [found.remark] for s, found in marked.items()} | {s: [TIMELESS] for s in timeless},
     )
 
 
@@ -289,6 +290,8 @@ def _history(curve: Curve, samples: Sequence[_Sample]) -> History:
     """Return the rows as the curve says, and as samples say where the index is blind."""
     start, end, gaps = curve.start, curve.end, curve.gaps
     held = [sample for sample in samples if len(sample.offsets)]
+    if any(gap.is_unsure for gap in gaps) and (whole := [s for s in held if s.start <= start and end <= s.end]):
+        return _whole_history(start, end, whole[0])
     known: list[tuple[float, float]] = []
     lags = [np.zeros(0, np.int64)]
     for gap in gaps:
@@ -319,3 +322,12 @@ def _history(curve: Curve, samples: Sequence[_Sample]) -> History:
     if times_ms.max() < curve.latest_ms:
         times_ms[-1] = curve.latest_ms
     return history
+
+
+def _whole_history(start: int, end: int, sample: _Sample) -> History:
+    """Return the rows of a short split, by a sample of all of them."""
+    places = np.arange(start, end)
+    newest = np.maximum(sample.offsets.searchsorted(places, side="right") - 1, 0)
+    disorder = np.maximum.accumulate(sample.times_ms) - sample.times_ms
+    densities = np.maximum(np.isin(places, sample.offsets), 1 / (end - start) ** 2)  # holes weigh next to nothing
+    return History(start, end, sample.times_ms[newest], int(disorder.max()), densities)

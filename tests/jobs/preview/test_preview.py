@@ -16,7 +16,7 @@ from tidegate import KafkaSource, OptionError, preview
 from tidegate.alignment.splits import SplitRange
 from tidegate.jobs.demo.run import skewed_history
 from tidegate.jobs.preview import findings, topics
-from tidegate.jobs.preview.advice import of_spark, remarks
+from tidegate.jobs.preview.advice import of_spark, remarks, verdict
 from tidegate.jobs.preview.seen import History
 from tidegate.readers.contract import ReadTask
 
@@ -141,6 +141,17 @@ def test_aborted_records_are_no_rows(kafka):
     assert said["tidegate"]["rows"] == pytest.approx(8_000, rel=0.03)
 
 
+def test_each_record_of_a_short_partition_is_seen_where_the_index_is_not(kafka):
+    topic, times = new_topic(kafka, []), even_times(NOON, NOON + HOUR, 150)
+    with transactions(kafka, topic) as write:
+        for part, end in zip(np.array_split(times, 3), ("commit", "abort", "commit"), strict=True):
+            write([(0, at_ms) for at_ms in part], end)
+    found = preview(kafka_source(kafka, topic, kafka={"isolation.level": "read_committed"}, max_offsets_per_trigger=9))
+    history = found.seen.histories[f"{topic}-0"]
+    assert history.rows == found.splits[0].rows == 100
+    assert history.times_ms[history.densities > 0.5].tolist() == [*times[:50], *times[100:]]
+
+
 def test_compacted_records_are_no_rows(kafka):
     """Nearly all of the first records are gone, and the last ones are all there."""
     compacted = {
@@ -178,6 +189,13 @@ def test_an_empty_topic_is_one_sentence(kafka, tidegate, tmp_path):
     assert json.loads(output)["tidegate"]["maxDrift"] is None
     headings = re.findall(r"<h[12]>([^<]*)<|<p>([^<]*)<", html.read_text())
     assert headings == [(sentence, ""), ("", "1 partition.")]
+
+
+def test_a_partition_whose_records_have_no_timestamp_is_not_called_empty(kafka):
+    topic = new_topic(kafka, [-1] * 3, [])
+    found = preview(kafka_source(kafka, topic))
+    assert verdict(found) == f"{topic} at {kafka.bootstrap_servers} has no record with a timestamp"
+    assert [remarks(found.seen, f"{topic}-{p}") for p in (0, 1)] == [["no record with a timestamp"], ["empty"]]
 
 
 def test_figures_of_a_part_of_the_batches_are_marked(kafka, tidegate, tmp_path, monkeypatch):
