@@ -67,6 +67,7 @@ class Producers(Clock):
 class Stream:
     """One query that is run again and again, and what Spark drops of it if its delay is the drift."""
 
+    rows = 500
     jump_s = 0.0
     """By how much the wall clock jumps after the first batch of the next run."""
 
@@ -78,7 +79,7 @@ class Stream:
         """Run with Trigger.AvailableNow to the end."""
         run = coordinator(self.clock.logs, self.clock, watermarks=self.strategy, **settings)
         run.bound_run()
-        while (end := run.latest_offset(self.offset, Budget(rows=500))) != self.offset:
+        while (end := run.latest_offset(self.offset, Budget(rows=self.rows))) != self.offset:
             records = read(run, self.offset, end)
             batch = {}
             for split, position in records:
@@ -161,11 +162,12 @@ def test_a_driver_whose_clock_is_wrong_for_once_makes_no_partition_idle_too_earl
     clock = Producers(ahead=0)
     behind = clock.logs.times["behind"] = [DAY_MS]
     stream = Stream(clock, HOURLY.with_idleness(timedelta(minutes=150)))
+    stream.rows, wrong_at = (20, 13) if within else (500, 14)  # batches follow one with a wrong clock
     for hour in range(1, 25):
         clock.sleep(HOUR_S)
         if hour % 3 == 0:  # this producer delivers every three hours
             behind += [DAY_MS + minute * MINUTE_S * 1000 for minute in range(60 * hour - 179, 60 * hour + 1)]
-        jumped_s = jump_s if hour == 14 else 0.0
+        jumped_s = jump_s if hour == wrong_at else 0.0
         clock.adjusted_s, stream.jump_s = (0.0, jumped_s) if within else (jumped_s, 0.0)
         stream.run()
     assert stream.dropped == []

@@ -71,8 +71,18 @@ def test_a_failed_batch_that_a_repartition_of_the_state_skipped_counts_once(tmp_
     for number, end in enumerate(ends):
         starts = {} if number else {"orders-0": 0}
         log_batch(tmp_path, number, {"orders-0": end}, starts=starts, watermarks=(0, 1_000))
-    account = account_of_checkpoint(written_batches(LocalFolder(tmp_path, "c")), NOTHING, has_state=True)
+    written = written_batches(LocalFolder(tmp_path, "c"))
+    account = account_of_checkpoint(written, NOTHING, has_state=True)
     assert (account.read, account.missing) == (Figure(400, "at most"), ())
+
+    at = [dict(INITIAL_OFFSET), after(0), *(offset(end, watermark=1_000) for end in ends[1:])]
+    found = {  # Spark reports neither the batch that failed nor the repartition
+        number: source(report(), rows=90) | {"startOffset": at[number], "endOffset": at[number + 1]}
+        for number in (0, 1, 4, 5)
+    }
+    found = {number: typed(progress(number, ours), PROVEN) for number, ours in found.items()}
+    account = account_of_checkpoint(written, found, has_state=False)
+    assert (account.read, account.complete) == (Figure(4 * 90), True)
 
 
 def test_batches_that_spark_has_deleted_are_missing(logged):
