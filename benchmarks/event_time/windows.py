@@ -33,7 +33,7 @@ from pyspark.sql import functions as f
 import tidegate
 from benchmarks.event_time import flink
 from benchmarks.kafka import typed
-from benchmarks.measuring.peers import BUILT_IN, TIDEGATE, built_in_jars, session
+from benchmarks.measuring.peers import BUILT_IN, FEWER_PROCESSES, TIDEGATE, built_in_jars, session
 from benchmarks.measuring.rounds import Measured, by_turns, print_table
 from tidegate.servers import KafkaServer, write_history
 from tidegate.sources.progress.query import QueryProgress
@@ -75,11 +75,6 @@ WAYS: dict[str, Callable[[DataFrame], DataFrame]] = {"spark": spark_s_own, "nati
 FLINK, TOPIC, CORES = "flink", "windows-{}", 2
 ALIGNED = {"endingOffsets": "latest", "maxDrift": "1 hour"}
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-# Flink has no checkpoints here, and Spark need not start processes for each file of its own.
-LOCAL_FILES = {
-    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
-    "FileSystemBasedCheckpointFileManager"
-}
 
 
 def write(kafka: KafkaServer, keys: int, arguments: argparse.Namespace) -> None:
@@ -176,7 +171,8 @@ def main() -> None:
     arguments = parser.parse_args()
     all_keys = [typed.SHOPS] if arguments.json else arguments.keys
     with KafkaServer() as kafka:
-        settings = {**tidegate.session_conf(worker_daemon=True), **LOCAL_FILES, "spark.jars": built_in_jars()}
+        # Flink has no checkpoints here, and Spark need not start processes for each file of its own.
+        settings = {**tidegate.session_conf(worker_daemon=True), **FEWER_PROCESSES, "spark.jars": built_in_jars()}
         spark = session(CORES, settings={name: str(value) for name, value in settings.items()})
         for keys in all_keys:
             write(kafka, keys, arguments)

@@ -5,6 +5,7 @@ a warm Python worker.
 
     python -m benchmarks.kafka.throughput [--rows 6000000] [--rounds 7]
         [--stream | --steady | --live] [--value-bytes 100] [--partitions 4] [--headers]
+        [--fewer-processes]
 
 Without a mode the topic is read by batch queries.
 
@@ -28,7 +29,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 import tidegate
-from benchmarks.measuring.peers import BUILT_IN, TIDEGATE, session
+from benchmarks.measuring.peers import BUILT_IN, FEWER_PROCESSES, TIDEGATE, session
 from benchmarks.measuring.rounds import Measured, by_turns, cpu, ratio, spread
 from tidegate.jobs.demo.run import built_in_jars
 from tidegate.servers import KafkaServer, write_history
@@ -182,12 +183,15 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--headers", action="store_true", help="deliver the column of headers, too")
     parser.add_argument("--plain", action="store_true", help="without tidegate.session_conf()")
+    parser.add_argument("--fewer-processes", action="store_true", help="for the files of the checkpoint")
     parser.add_argument("--codecs", nargs="+", default=CODECS, choices=("none", "gzip", "snappy", "lz4", "zstd"))
     arguments = parser.parse_args()
     with KafkaServer() as kafka:
         settings = tidegate.session_conf()
         if arguments.plain:
             settings = {"spark.python.unix.domain.socket.enabled": "false"}  # register would set it
+        if arguments.fewer_processes:
+            settings = {**settings, **FEWER_PROCESSES}
         spark = session(settings={**settings, "spark.jars": built_in_jars()})
         print(
             f"{arguments.rows:,} records of {arguments.value_bytes} bytes, {arguments.partitions} partitions, "

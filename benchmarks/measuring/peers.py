@@ -12,6 +12,11 @@ from tidegate.servers.java import find_jars
 
 TIDEGATE = "tidegate_kafka"
 BUILT_IN = "kafka"
+FEWER_PROCESSES = {
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
+    "FileSystemBasedCheckpointFileManager"
+}
+"""For each file of a local checkpoint, Spark's default class runs ten processes, as on no remote file system."""
 
 # The version of Hadoop in PySpark 4.2 and 4.3, with the dependencies in its pom.xml that reading needs.
 _S3A_JARS = (
