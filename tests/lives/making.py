@@ -78,7 +78,7 @@ def hourly_options_of(rng: Random) -> Options:
     return Options(
         drift_ms=pick([600_000, 3_600_000, 3_600_000, 14_400_000]),
         disorder_ms=pick([0, 0, 60_000]),
-        idle_s=pick([60.0, 60.0, 60.0, 5_400.0]),
+        idle_s=pick([60.0, 60.0, 5_400.0, 5_400.0]),
         skew_ms=3_600_000,
         index=pick(["exact", "log", "payload"]),
         rows=pick([None, None, None, 5]),
@@ -225,7 +225,7 @@ class _HourlyMaker(_Maker):
             steps.append(self.new_split())
         quiet = 0.3 if self.rarely_writes else 0.03
         steps += [Append(s, self.burst(s)) for s in sorted(self.greatest) if rng.random() > quiet]
-        jump_s = rng.choice([7_200.0, -7_200.0]) if rng.random() < 0.1 else 0.0
+        jump_s = rng.choice([7_200.0, -7_200.0]) if rng.random() < 0.25 else 0.0
         steps.append(self.passed(120.0)._replace(wall_s=jump_s))
         if rng.random() < 0.05 and self.jobs < 4:
             steps.append(Copy(rng.randrange(self.jobs)))
