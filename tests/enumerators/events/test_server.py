@@ -67,7 +67,7 @@ def test_strangers_who_hold_connections_keep_nobody_out(server):
     assert server.take(WATERMARK) == EVENTS
 
 
-def test_whoever_says_nothing_is_sent_away(server, monkeypatch):
+def test_a_connection_that_says_nothing_is_closed(server, monkeypatch):
     monkeypatch.setattr(receiving._Connection, "timeout", 0.1)
     with socket.create_connection((server.channel.host, server.channel.port), PATIENCE_S) as silent:
         assert len(silent.recv(NONCE_BYTES, socket.MSG_WAITALL)) == NONCE_BYTES
