@@ -38,7 +38,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 def options_with_archive():
     """Return options for every Java, which let Spark's use the archive; the first call makes all archives.
 
-    Without the jars of a server, which its first start fetches, there is no archive for it.
+    A server gets its archive only once its jars are here, which its first start fetches.
     """
     java = subprocess.run([find_java(), "-version"], capture_output=True, check=True).stderr
     archive = _archive("spark", java, spark_jars("*.jar"), _let_spark_learn)
@@ -55,7 +55,7 @@ def let_servers_use_archives():
 
 
 def _archive(name, java, jars, let_learn):
-    """Return the archive for a Java and some jars; it is made if there is none."""
+    """Return the archive for a Java and some jars, and make it if it is missing."""
     known = [f"{jar} {jar.stat().st_mtime_ns}" for jar in sorted(jars)]
     fingerprint = hashlib.sha256(java + "\n".join(known).encode()).hexdigest()[:16]
     archive = FOLDER / f"{name}-{fingerprint}.jsa"

@@ -162,7 +162,7 @@ def test_a_query_that_ends_says_why_and_not_that_its_group_cannot_be_reached(tmp
 
 @pytest.mark.parametrize("is_renewed", [False, True])
 def test_a_member_whose_place_is_emptied_reads_nothing_past_the_others_and_ends(notes, location, config, is_renewed):
-    """Such as by a disk that is no longer mounted: other members' notes are gone as if they had left."""
+    """An unmounted disk takes all notes at once, and members without a note look as if they had left."""
     clock = Clock()
     fast, slow = members(clock, [100, 500], [100, 300, 400], notes=notes)
     for _ in range(3):
