@@ -227,7 +227,11 @@ class Judge:
         if options.drift_ms is None:
             return horizon_ms
         low_ms = self.low(start, end, views, now_ms, least=least)
-        limit_ms = (start.get("watermark", NEVER) + 1 if low_ms is None else low_ms) + options.drift_ms
+        if low_ms is None:
+            # A split that was read in the future may hold by itself, which is up to a disorder above the watermark.
+            untimed = [] if least else [at for s, v in views.items() if (at := self.left(s, v, end)) is not None]
+            low_ms = max(start.get("watermark", NEVER) + 1, min(untimed, default=NEVER))
+        limit_ms = low_ms + options.drift_ms
         if not (options.late == "catch-up" and self.late(start, end, views)):
             limit_ms = max(limit_ms, start.get("bound", NEVER))
         return limit_ms if horizon_ms is None else min(limit_ms, horizon_ms)
@@ -244,14 +248,19 @@ class Judge:
                     holds += [head_ms] * (options.late == "catch-up")
                 elif not is_held:
                     holds.append(max(head_ms, watermark_ms + 1))
-            elif v.known and split not in end.get("idle", []) and not v.is_finished:
-                left_ms, promise = max(v.known), self.promises[split, v.log.incarnation]
+            elif (left_ms := self.left(split, v, end)) is not None:
+                promise = self.promises[split, v.log.incarnation]
                 if least or promise.timed:
                     holds.append(max(min(left_ms, promise.greatest_ms) if least else left_ms, watermark_ms + 1))
         bound_ms = start.get("bound", NEVER)
         if self.away(start, end, views) - {*end.get("idle", [])} and max(watermark_ms, bound_ms) > NEVER:
             holds.append(watermark_ms + 1 if watermark_ms > NEVER else bound_ms - options.drift_ms)
         return min(holds, default=None)
+
+    def left(self, split: str, v: View, end: dict) -> int | None:
+        """Return the greatest event time of a split that has no more records and is neither idle nor at its end."""
+        is_left = v.next_ms is None and split not in end.get("idle", []) and not v.is_finished
+        return max(v.known, default=None) if is_left else None
 
     def away(self, start: dict, end: dict, views: dict[str, View]) -> set[str]:
         stop = inf if self.present.options.stop is None else self.present.options.stop

@@ -14,7 +14,7 @@ from tests.support.streams import archive_topic
 from tidegate import KafkaSource
 from tidegate.alignment.plan import Limits
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
-from tidegate.errors import DataLossError
+from tidegate.errors import DataLossError, ServerError
 from tidegate.readers.kafka import cluster as cluster_module
 from tidegate.readers.places.place import Place
 from tidegate.servers import write_history
@@ -45,7 +45,7 @@ def fill(kafka, topic, count, begin_ms=OLD):
     alive = ",".join(addresses[node - 1] for node in kafka.pids)
 
     def written():
-        with suppress(KafkaError):  # a broker may still name a leader that was killed
+        with suppress(KafkaError, ServerError):  # no broker has heard yet who leads now
             write_history(alive, topic, 0, begin_ms + np.arange(count) * 1000)
             return True
         return False
