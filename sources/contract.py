@@ -77,8 +77,8 @@ class SourceContract(BaseModel, ABC):
         ``ignore`` the row is delivered, but planning and watermark leave it out.
     max_future_skew: an event time further ahead of the clock is in the future.
     future_event_time: the policy for a row whose event time is in the future.  With ``ignore`` the row is delivered,
-        but planning and watermark leave it out.  With ``hold`` its split waits until the time has come.  ``fail`` ends
-        the query.
+        but planning and watermark leave it out.  With ``hold`` its split waits until the time is no longer so far
+        ahead.  ``fail`` ends the query.
     source_watermark: ``column`` adds the source's watermark at the end of the batch to each row.  ``rows`` also adds a
         row with only the watermark when that moves, so that Spark's watermark and timers move while no data comes.
         ``tidegate.with_source_watermark`` uses both.
