@@ -118,11 +118,12 @@ Time: TypeAlias = Annotated[datetime, BeforeValidator(parse_time)]
 class S3DiscoveryOptions(BaseModel):
     """The objects to read, and the place that remembers the discovered objects.
 
-    path: ``s3://bucket/prefix``: all objects below it.
+    path: ``s3://bucket/prefix``: the objects right below it and in folders of partitions (``key=value``), with
+        ``recursive_file_lookup`` in all folders.
     state_location: a folder or ``s3://bucket/prefix`` that remembers the discovered objects.  Each stream needs its
         own location, and keeps it as long as its checkpoint.
     path_glob_filter: the names to read, such as ``*.parquet``.
-    recursive_file_lookup: look into all folders, not only into folders of partitions (``key=value``).
+    recursive_file_lookup: look into all folders; their names are no columns then.
     modified_after, modified_before: read only objects with a LastModified between these times, both exclusive.
     include_existing_files: read the objects that exist when the query begins.
     ignore_archived_files: leave out objects of the storage classes ``GLACIER`` and ``DEEP_ARCHIVE``, restored or
