@@ -57,7 +57,7 @@ def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int
         And a worker prints no stack trace when Spark closes its connection.  The workers' Python, such as
         ``spark.pyspark.python``, must have tidegate, or no task begins.
 
-    ``benchmarks/README.md`` has the gain of sockets and daemon.  Spark reads them when executors begin, so a running
+    ``docs/operations.md`` has the gain of sockets and daemon.  Spark reads them when executors begin, so a running
     session cannot take them.  But with a local master ``register`` sets both, the sockets if Java's temporary folder
     has a short path.  Windows has neither such sockets nor the daemon.
 

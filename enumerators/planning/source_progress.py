@@ -176,7 +176,7 @@ class SourceProgress(_Record):
     inexact_splits: how many splits were cut by probing, because their index is blind there.  Such a cut is exact where
         records are in order; otherwise a batch may pass the bound by the disorder.
     overshoot: by how much the batch passes the bound, because chunks of objects are read whole.
-    metrics: the connector's own metrics; see below.
+    metrics: the connector's own metrics.
     bad_records_total: the records that the query has set aside, from its first batch to the one before this.  None: the
         source sets none aside.
     time_to_deletion: the time until retention deletes unread records, if it can be estimated; the soonest ten.

@@ -77,7 +77,7 @@ def needing(extra: str, what: str) -> Iterator[None]:
 
 
 class CheckpointError(TidegateError):
-    """A checkpoint is from another source, from other windows, from a newer version, or broken."""
+    """A checkpoint is from another source, other windows or another version of tidegate, or it is broken."""
 
 
 class DataLossError(TidegateError):
@@ -104,7 +104,7 @@ class LateDataError(TidegateError):
 
 
 class CorruptDataError(TidegateError):
-    """A checksum or a length does not fit: the bytes that were read are not those that were written."""
+    """Bytes are not those that were written, or not of their format; or the options refuse the event time of a row."""
 
 
 class BadRecordError(TidegateError):

@@ -50,7 +50,8 @@ def windowed(rows: DataFrame, key: str | Sequence[str], event_time: str | None =
     event_time: the column with the timestamp of a row; None: windows in processing time.  Rows without it are in
         no window.
 
-    Raises OptionError for a missing column, for a stream without a watermark, and for Spark Connect.
+    Raises OptionError for a missing column, for a key or an event time of a wrong type, for a batch DataFrame, and for
+    Spark Connect.  ``aggregate``, ``reduce`` and ``process`` raise it for a stream without a watermark.
     """
     _check_stream(rows)
     keys = column_names("key", key)
@@ -221,7 +222,7 @@ class WindowedStream:
     ) -> DataFrame:
         """Return the rows of each window reduced to one, by a function of two rows.
 
-        schema: the schema of the results; None: that of the rows.
+        schema: the schema of the results; None: that of the rows, without the key.
         """
         check_takes(function, 2, "reduce() takes a function of two rows, which returns one,")
         _check_process("reduce", process)
