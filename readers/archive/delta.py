@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import numpy as np
@@ -26,7 +26,7 @@ _LOG = logging.getLogger("tidegate.planner")
 _EVER = 2**63 - 1
 _KNOWN = {"deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
 """The reader features that are obeyed here or by delta-rs; timestampNtz: such times are taken for UTC."""
-_PARTITIONED = {"topic", "partition", "offset"}
+_PARTITIONED = {"topic", "partition"}
 _OF_ACCESS = {
     "region": "AWS_REGION",
     "endpoint": "AWS_ENDPOINT_URL",
@@ -40,18 +40,11 @@ _FEATURES = 3  # the reader version that names its features
 class DeltaArchive(TableArchive):
     """A Delta table, ``delta:`` and a folder or ``s3://bucket/prefix``."""
 
-    _table: DeltaTable | None = None
-    _options: Mapping[str, str] | None = None
-
     @property
     def address(self) -> str:
         """The folder of the table."""
         place = self.location.partition(":")[2]
         return place if s3_address(place) is not None else str(local_path(place))
-
-    @override
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_table": None, "_options": None}
 
     @override
     def files_at(self, version: int | None, option: str) -> TableFiles:
@@ -72,35 +65,26 @@ class DeltaArchive(TableArchive):
         return self._files(table.version(), actions, columns, deleted, root)
 
     def _at(self, version: int | None, named: str) -> DeltaTable:
+        """Return the table as its log has it now: one that was made anew at its place has other files."""
+        if version is None:
+            return self._loaded(None)
         from deltalake.exceptions import DeltaError, TableNotFoundError
 
-        table = self._newest()
-        if version is None or version == table.version():
-            return table
         try:
             return self._loaded(version)
         except TableNotFoundError:
             raise
         except DeltaError as error:
+            table = self._loaded(None)
             _LOG.warning("%s, whose version %s is gone; version %s is read: %s", named, version, table.version(), error)
             return table
 
-    def _newest(self) -> DeltaTable:
-        options = self._storage_options()
-        if self._table is None or options != self._options:
-            self._table, self._options = self._loaded(None), options
-        else:
-            self._table.update_incremental()
-        return self._table
-
     def _loaded(self, version: int | None) -> DeltaTable:
-        with needing("delta", "archive = delta:"):
-            from deltalake import DeltaTable
+        from deltalake import DeltaTable
 
-        return DeltaTable(self.address, version=version, storage_options=self._storage_options())
-
-    def _storage_options(self) -> dict[str, str] | None:
-        return storage_options(self._connection) if s3_address(self.address) is not None else None
+        is_in_bucket = s3_address(self.address) is not None
+        options = storage_options(self._connection) if is_in_bucket else None
+        return DeltaTable(self.address, version=version, storage_options=options)
 
     def _check_features(self, table: DeltaTable, named: str) -> None:
         """Raise OptionError for what a reader must obey, and tidegate does not."""

@@ -290,6 +290,18 @@ def test_a_newer_version_is_found_by_an_archive_that_is_used_again(kind, tmp_pat
         assert len(rows_of(archive, 0)) == number + 1
 
 
+def test_a_table_that_is_deleted_and_made_anew_is_read_as_it_is_now(kind, tmp_path):
+    table = kind(tmp_path / "table")
+    for begin in range(0, 30, 10):
+        table.append([record(0, at) for at in range(begin, begin + 10)])
+    archive = table.archive()
+    assert len(rows_of(archive, 0)) == 30
+    table.drop()
+    for begin, end in [(0, 50), (50, 60), (60, 70), (70, 80), (80, 90)]:
+        table.append([record(0, at, b"new") for at in range(begin, end)])
+    assert rows_of(archive, 0) == truth(table, 0)
+
+
 def copied(archive):
     """Return what an executor gets."""
     return pickle.loads(pickle.dumps(archive))  # noqa: S301 - our own
@@ -347,7 +359,7 @@ def test_a_file_in_a_partition_of_null_ends_the_query(tmp_path):
         rows_of(table.archive(), 0)
 
 
-@pytest.mark.parametrize("name", ["key", "timestamp", "timestampType"])
+@pytest.mark.parametrize("name", ["key", "offset", "timestamp", "timestampType"])
 def test_a_table_that_is_partitioned_by_what_a_record_holds_is_refused(tmp_path, name):
     table = Delta(tmp_path / "table", partition_by=[name])
     table.append([record(0, 1)])
