@@ -155,6 +155,7 @@ def _shown(value: Any) -> str:
 
 _STATE = "stateLocation"
 _BOUND_STATE = f"--option {_STATE}"
+_STARTS_BY_TIME = {"startingtimestamp", "startingoffsetsbytimestamp"}
 _TIMES = {"--from": "starting_timestamp", "--to": "ending_timestamp"}
 _OF_TOPICS = {
     "--topic": "subscribe",
@@ -207,9 +208,11 @@ def backfill_source(
     if path is None:
         # A partition that ends before --from has nothing to read, without an error.
         own["startingOffsetsByTimestampStrategy"] = "latest"
-        own["startingOffsets"] = "earliest" if begin is None else None
-        # Files need no watermark, so no partition waits for later records of another.  --to comes before this.
-        own["endingOffsets"] = None if any(name.startswith("ending") for name in named) else "latest"
+        own["startingOffsets"] = "earliest" if begin is None and not named & _STARTS_BY_TIME else None
+        # Files need no watermark, so no partition waits for later records of another.
+        own["endingOffsets"] = (
+            "latest" if end is None and not any(name.startswith("ending") for name in named) else None
+        )
     elif _STATE.lower() not in named:
         own[_STATE] = str(Output(out).kept)
     return named_source(path, of_kafka, own, options)

@@ -214,6 +214,12 @@ def test_the_source_is_aligned_and_starts_where_asked():
     assert of_topics(options={"endingoffsets": '{"orders":{"0":7}}'}).ending_offsets == {"orders": {0: 7}}
 
 
+def test_the_command_sets_no_option_without_effect():
+    by_time = [{"startingTimestamp": "7"}, {"startingOffsetsByTimestamp": '{"orders":{"0":7}}'}]
+    sources = [of_topics(begin="2026-01-01", end="2026-01-02"), *(of_topics(options=options) for options in by_time)]
+    assert [source.without_effect for source in sources] == [[], [], []]
+
+
 def test_objects_keep_their_state_in_the_output_unless_an_option_names_another_place():
     source = of_objects(fileFormat="json", eventTime="column:at", eventTimeUnit="ms")
     assert (source.path, source.file_format) == ("s3://bucket/in", "json")
