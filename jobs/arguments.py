@@ -41,8 +41,8 @@ def parse_time(option: str, text: str | None) -> datetime | None:
     return (time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)).astimezone(timezone.utc)
 
 
-def parse_span(option: str, text: str) -> timedelta:
-    """Read a duration such as ``1 hour``.  Raises OptionError, which names the option."""
+def parse_span(option: str, text: str | timedelta) -> timedelta:
+    """Read a duration such as ``1 hour``, or pass one on.  Raises OptionError, which names the option."""
     try:
         return parse_duration(text)
     except ValueError as error:

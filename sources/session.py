@@ -19,6 +19,7 @@ from tidegate.sources.bridge import Driver, data_source_class
 from tidegate.sources.contract import SourceContract
 from tidegate.sources.environments import require_planner
 from tidegate.sources.progress.listener import listen_to_batches
+from tidegate.sources.progress.query import check_session
 from tidegate.spark_private import is_remote, java_context, java_of
 
 if TYPE_CHECKING:
@@ -153,8 +154,9 @@ def _itself(source: SourceContract, options: Mapping[str, str]) -> SourceContrac
 def prepare(spark: SparkSession) -> Driver:
     """Return the facts of the session that planners need.
 
-    Raises InstallationError if a planner could not run.
+    Raises InstallationError if a planner could not run, and OptionError for anything but a session.
     """
+    check_session(spark)
     context = getattr(spark, "sparkContext", None)
     is_local = context is not None and str(context.master).startswith("local")
     set_up_workers(spark, is_local=is_local)

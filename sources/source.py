@@ -20,10 +20,12 @@ class Source(SourceContract):
         """Return a streaming DataFrame of this source."""
         from tidegate.sources.session import register_source  # executors need no session
 
-        return spark.readStream.format(register_source(spark, self)).load()
+        name = register_source(spark, self)
+        return spark.readStream.format(name).load()
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Return a batch DataFrame of the present records of this source."""
         from tidegate.sources.session import register_source
 
-        return spark.read.format(register_source(spark, self)).load()
+        name = register_source(spark, self)
+        return spark.read.format(name).load()

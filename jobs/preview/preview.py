@@ -20,6 +20,7 @@ from rich.text import Text
 from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.alignment.durations import milliseconds
 from tidegate.errors import OptionError
+from tidegate.jobs.arguments import parse_span
 from tidegate.jobs.figures import clock_time, count, printable
 from tidegate.jobs.files import writable
 from tidegate.jobs.pages.trace import split_order
@@ -65,6 +66,7 @@ def preview(
 
     Raises OptionError for another source, and ConnectorError if Kafka cannot be reached.
     """
+    watermark_delay, window = parse_span("watermark_delay", watermark_delay), parse_span("window", window)
     if window < timedelta(milliseconds=1):
         raise OptionError(f"the window is {window.total_seconds():g} s, but it must be at least 1 ms")
     if watermark_delay < timedelta(0):
@@ -104,7 +106,7 @@ def _look(source: Source) -> Seen:
         return look_at_topics(source)
     if isinstance(source, S3Source):
         return look_at_objects(source)
-    raise OptionError(f"preview looks at topics of Kafka and objects of S3, not at {source.data_source_name()}")
+    raise OptionError(f"preview looks at topics of Kafka and objects of S3, not at a {type(source).__name__}")
 
 
 def _largest(seen: Seen, ours: Prediction) -> Budget:

@@ -33,7 +33,14 @@ from tidegate.enumerators.planning.offset import Offset
 from tidegate.enumerators.planning.pace import BATCHES, batch_note
 from tidegate.enumerators.planning.source_progress import SourceProgress
 from tidegate.errors import ConnectorError, OptionError
-from tidegate.sources.progress.query import PlanFacts, QueryProgress, dropped_rows, json_object, late_dropped
+from tidegate.sources.progress.query import (
+    PlanFacts,
+    QueryProgress,
+    check_session,
+    dropped_rows,
+    json_object,
+    late_dropped,
+)
 from tidegate.spark_private import before_stop, java_context, java_of_process, plan_steps, silence_java_bridge
 
 if TYPE_CHECKING:
@@ -155,10 +162,11 @@ def on_progress(
 
     Returns the listener; ``spark.streams.removeListener`` ends the calls.
 
-    Raises OptionError if ``callback`` is not a function.
+    Raises OptionError if ``callback`` is not a function, or ``spark`` not a session.
     """
     if not callable(callback):
         raise OptionError(f"on_progress() calls a function after every batch, and {callback!r} is not one")
+    check_session(spark)
     listener = _Caller(callback)
     add_listener(spark, listener)
     return listener

@@ -262,6 +262,12 @@ def check_query(call: str, query: object) -> None:
         raise OptionError(f"{call}() takes a query, as start() returns it, and not a {type(query).__name__}")
 
 
+def check_session(spark: object) -> None:
+    """Raise OptionError unless something is a Spark session, classic or of Spark Connect."""
+    if isinstance(spark, type) or not hasattr(spark, "dataSource"):
+        raise OptionError(f"spark is {getattr(spark, '__name__', type(spark).__name__)}, but it must be a SparkSession")
+
+
 def json_object(value: Any) -> Json:
     """Return an offset or a progress as a JSON object; an empty object for the values of other sources."""
     value = _parsed(value)

@@ -85,6 +85,11 @@ def test_offsets_that_spark_connect_has_as_texts_are_read():
         ),
         (lambda: tidegate.register(None, ORDERS), r"register\(\) takes the class KafkaSource; .* use its read_stream"),
         (lambda: tidegate.register(None, "outbox"), r"register\(\) takes classes of sources, and 'outbox' is not one"),
+        (lambda: tidegate.register(tidegate.KafkaSource), "spark is KafkaSource, but it must be a SparkSession"),
+        (lambda: ORDERS.read_stream(None), "spark is NoneType, but it must be a SparkSession"),
+        (lambda: tidegate.on_progress(None, print), "spark is NoneType, but it must be a SparkSession"),
+        (lambda: tidegate.preview("orders"), "preview looks at topics of Kafka and objects of S3, not at a str"),
+        (lambda: tidegate.preview(ORDERS, window=5), "window is 5: a duration needs a unit, such as '10 minutes'"),
     ],
 )
 def test_a_wrong_argument_is_one_sentence(call, sentence):
