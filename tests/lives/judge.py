@@ -166,8 +166,9 @@ class Judge:
         if raced(views):
             return
         self.reported_ms = self.low(start, end, views, now_ms)
-        after = {key: value for key, value in end.items() if key != "starts"}
-        left = {s: v._replace(position=end["positions"][s]) for s, v in views.items()}
+        after, at = {key: value for key, value in end.items() if key != "starts"}, end["positions"]
+        # What is behind a target that is reached now is known to the next plan only.
+        left = {s: v._replace(position=at[s], end=v.last if v.unread else v.end) for s, v in views.items()}
         self.leaves_ms = self.low(after, after, left, now_ms)
         if self.present.options.rows is not None and None not in (self.reported_ms, self.leaves_ms):
             # A split that is cut by its rows keeps its old head until the next plan, which finds a straggler behind it.
@@ -229,8 +230,8 @@ class Judge:
         low_ms = self.low(start, end, views, now_ms, least=least)
         if low_ms is None:
             # A split that was read in the future may hold by itself, which is up to a disorder above the watermark.
-            untimed = [] if least else [at for s, v in views.items() if (at := self.left(s, v, end)) is not None]
-            low_ms = max(start.get("watermark", NEVER) + 1, min(untimed, default=NEVER))
+            left = [] if least else [at for s, v in views.items() if (at := self.left(s, v, end)) is not None]
+            low_ms = max(start.get("watermark", NEVER) + 1, min(left, default=NEVER))
         limit_ms = low_ms + options.drift_ms
         if not (options.late == "catch-up" and self.late(start, end, views)):
             limit_ms = max(limit_ms, start.get("bound", NEVER))
