@@ -104,7 +104,9 @@ def with_source_watermark(rows: DataFrame, event_time: str | None = None, delay:
         at least the source's watermark, so a source that waits for the others of its group does not hold their state.
         None: Spark's watermark is on the column ``source_watermark``, one millisecond behind the source's, for the
         event-time timers of transformWithState.
-    delay: as in ``withWatermark``.
+    delay: as in ``withWatermark``.  With ``event_time``, rows further behind the greatest time are late: it is the
+        out-of-orderness plus ``maxDrift`` where a query is live, or runs again.  Rows that the source's own watermark
+        has passed are late in any case, so set ``maxOutOfOrderness`` as well.
 
     Raises OptionError if a column is missing.
     """

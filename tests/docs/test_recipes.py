@@ -23,12 +23,12 @@ END = BEGIN + 24 * HOUR
 
 @pytest.fixture(scope="module")
 def produce(kafka):
-    """Write records of (key, value, time) to partitions in turn."""
+    """Write records of (key, value, time) to partitions in turn, from the first on."""
     producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=20)
 
-    def produce(topic, records, partitions=2):
+    def produce(topic, records, partitions=2, first=0):
         for n, (key, value, time) in enumerate(records):
-            producer.send(topic, key=key, value=value, partition=n % partitions, timestamp_ms=time)
+            producer.send(topic, key=key, value=value, partition=first + n % partitions, timestamp_ms=time)
         producer.flush()
 
     yield produce
@@ -116,6 +116,21 @@ def test_each_order_finds_its_payment_though_topics_are_hours_apart_and_the_join
     for batch in progress:
         bounds = [parsed(source.latestOffset)["bound"] for source in batch.sources]
         assert None in bounds or abs(bounds[0] - bounds[1]) <= HOUR
+
+
+def test_a_join_that_runs_again_loses_no_order_that_trails_or_is_out_of_order(run, kafka, produce, tmp_path):
+    topics, orders = {name: new_topic(kafka, [], []) for name in ("orders", "payments")}, []
+    trails, end = NOON + 61 * MINUTE, NOON + 3 * HOUR
+    for parts in ([(NOON, NOON + 2 * HOUR), (NOON, trails)], [(NOON + 2 * HOUR, end), (trails, end)]):
+        for partition, (begin, stop) in enumerate(parts):
+            # The first one of a run is half a minute older than the last one of the run before.
+            times = [begin - 3 * MINUTE // 2, *range(begin, stop, MINUTE)]
+            records = [(b"%d at %d" % (partition, at), b"any", at) for at in times]
+            for topic in topics.values():
+                produce(topic, records, 1, first=partition)
+            orders += [key.decode() for key, _, _ in records]
+        run(JOIN, topics)
+    assert sorted(row["id"] for row in rows(tmp_path / "paid")) == sorted(orders)
 
 
 def test_clicks_in_avro_are_columns_in_a_table(spark, run, kafka, registry, produce, tmp_path):
