@@ -151,7 +151,7 @@ class UnavailableError(ConnectorError):
 
 
 class ContractError(TidegateError):
-    """A connector returned something that its contract forbids."""
+    """A connector, or a watermark generator, did what its contract forbids, such as raising an error of its own."""
 
 
 class ServerError(TidegateError):
