@@ -23,6 +23,7 @@ class Judge:
     spark_ms: the greatest event time that was delivered up to the batch before.
     busy: in a bounded run, the splits with unread records when it began.
     notes: those of its group; the others' judges know what a note says.
+    this_run, stored_run: of the last run, and the last that stored an offset: its begin, newest time and clock's error.
     reported_ms, leaves_ms: the lowest event time that this query tells its group, now and once its batch has tasks.
     """
 
@@ -48,10 +49,9 @@ class Judge:
     reported_ms: int | None = None
     leaves_ms: int | None = None
     renewed_at_s: float = -inf
-    begun_at_s: float = 0.0
     begun_at_ms: int = 0
-    newest_ms: int = NEVER
-    adjusted_s: float = 0.0
+    this_run: tuple[float, int, float] = (0.0, NEVER, 0.0)
+    stored_run: tuple[float, int, float] = (0.0, NEVER, 0.0)
     trusts_clock: bool = True
     notes: dict[str, str] = field(default_factory=dict)
     id: str = ""
@@ -65,18 +65,18 @@ class Judge:
         return copy
 
     def may_trust_clock(self) -> bool:
-        """Return whether the time since the run before is known: the clock did not jump, or new records show it."""
-        clock, options, before_ms = self.present.clock, self.present.options, self.newest_ms
+        """Return whether the time since a run was stored is known: the clock did not jump, or new records show it."""
+        clock, options, (begun_s, before_ms, adjusted_s) = self.present.clock, self.present.options, self.stored_run
         records = [record for log in self.subscribed.values() for record in log.records]
         times = [at_ms for record in records if (at_ms := counted_ms(record, options, clock.wall_ms)) is not None]
-        self.newest_ms = max(times, default=NEVER)
-        jumped_s, self.adjusted_s = clock.adjusted_s - self.adjusted_s, clock.adjusted_s
-        return not jumped_s or 0 < self.newest_ms - before_ms <= (clock.now - self.begun_at_s) * 1000
+        newest_ms = max(times, default=NEVER)
+        self.this_run = (clock.now, newest_ms, clock.adjusted_s)
+        return adjusted_s == clock.adjusted_s or 0 < newest_ms - before_ms <= (clock.now - begun_s) * 1000
 
     def begin_run(self, *, bounded: bool) -> None:
         self.is_bounded, self.targets = bounded, None
         self.trusts_clock &= self.may_trust_clock()
-        self.begun_at_s, self.begun_at_ms = self.present.clock.now, self.present.clock.wall_ms
+        self.begun_at_ms = self.present.clock.wall_ms
 
     @property
     def where(self) -> str:
@@ -183,7 +183,7 @@ class Judge:
             return True
         peer = start.get("group", {}).get("peers", {}).get(other.id)
         if not self.is_bounded:
-            return peer is not None and now_s - self.begun_at_s <= LEASE_S
+            return peer is not None and now_s - self.this_run[0] <= LEASE_S
         was_silent = peer is not None and peer[2] is not None and self.begun_at_ms - peer[2] >= lease_ms
         return not was_silent
 

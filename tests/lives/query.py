@@ -107,6 +107,7 @@ class Query:
 
     def log(self) -> None:
         self.offsets.append(self.planned)
+        self.judge.stored_run = self.judge.this_run
 
     def plan(self) -> bool:
         start = self.parsed(len(self.offsets) - 1)
