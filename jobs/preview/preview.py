@@ -55,7 +55,7 @@ def preview(
 ) -> Preview:
     """Return what a windowed count of a source would lose in Spark, without Spark and without reading it all.
 
-    It asks Kafka's time index up to 200 times for each partition, fewer times for each of many, and reads a few records
+    It asks Kafka's time index up to 200 times for each partition, fewer times for each of many, and reads a few samples
     of each.  It needs the right to read the topics, and no consumer group.
     Objects are listed and surveyed as a query does when it begins.
 

@@ -193,7 +193,7 @@ def preview(  # noqa: PLR0913 - parameters are options
 ) -> None:
     """Show a topic, or objects of S3, in event time, and how many rows Spark's own source would drop as late.
 
-    It suggests options to paste, needs no Spark and no consumer group, and reads a few records of each partition.
+    It suggests options to paste, needs no Spark and no consumer group, and reads a few samples of each partition.
 
     Give --bootstrap-servers and --topic, or --path.
     """
