@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidegate.enumerators.s3.times.origin import FolderMarkers
@@ -24,8 +25,8 @@ class ListingRules:
     prefix: of the keys, ``""`` for a whole bucket; not a folder unless it ends in ``/``.
     path_glob_filter: Hadoop's pattern that the last part of a key must match (Spark: pathGlobFilter), with ``*``,
         ``?``, ``[a-z]``, ``[^a]`` and ``{this,that}``; None: any name.
-    recursive: whether all folders are entered (Spark: recursiveFileLookup), or only those named ``column=value``, which
-        Spark always enters.
+    recursive: whether all folders are entered (Spark: recursiveFileLookup), or only those named ``column=value`` and
+        all below them, which Spark always enters.
     modified_after_ms, modified_before_ms: limits of LastModified, both exclusive.
     markers: objects that are not data, but say that a folder is complete.
     ignore_archived: whether objects of an archived storage class are left out.
@@ -48,6 +49,11 @@ class ListingRules:
     def __post_init__(self) -> None:
         if self.path_glob_filter is not None:
             _pattern(self.path_glob_filter)
+
+    @property
+    def columns_below(self) -> str | None:
+        """The prefix below which folders name columns; None: no folder does, as in Spark with recursiveFileLookup."""
+        return None if self.recursive else self.prefix
 
     def finds(self, listed: Listed) -> bool:
         """Return whether discovery wants an object: it is data, or a marker."""
@@ -75,10 +81,9 @@ class ListingRules:
             return "it only marks a folder"
         if is_hidden(name):
             return f"the name {name!r} hides it: it begins with '.' or '_', or ends in {UNFINISHED_COPY!r}"
-        for folder in folders:
-            if not self._goes_into(folder):
-                hides = "hides its content" if is_hidden(folder) else "is not entered without recursiveFileLookup"
-                return f"its folder {folder!r} {hides}"
+        if (folder := self._closed(folders)) is not None:
+            hides = "hides its content" if is_hidden(folder) else "is not entered without recursiveFileLookup"
+            return f"its folder {folder!r} {hides}"
         if self.path_glob_filter is not None and _pattern(self.path_glob_filter).fullmatch(name) is None:
             return f"its name does not match pathGlobFilter, {self.path_glob_filter!r}"
         return None
@@ -93,13 +98,19 @@ class ListingRules:
     def enters(self, folder: str) -> bool:
         """Return whether there may be data below a folder, which ends in ``/`` and begins with the prefix."""
         *folders, _ = self._parts(folder)
-        return all(map(self._goes_into, folders))
+        return self._closed(folders) is None
 
     def _parts(self, key: str) -> list[str]:
         return key[self.prefix.rfind("/") + 1 :].split("/")
 
-    def _goes_into(self, folder: str) -> bool:
-        return not is_hidden(folder) and (self.recursive or _is_partition(folder))
+    def _closed(self, folders: Sequence[str]) -> str | None:
+        """Return the first of some folders, each in the one before it, that is not entered."""
+        is_open = self.recursive
+        for folder in folders:
+            is_open = is_open or _is_partition(folder)
+            if not is_open or is_hidden(folder):
+                return folder
+        return None
 
 
 def _is_partition(folder: str) -> bool:

@@ -29,7 +29,7 @@ class Reading(NamedTuple):
     """
 
     columns: tuple[str, ...] | None = None
-    prefix: str = ""
+    prefix: str | None = ""
     times: TimeColumn | None = None
 
     @property

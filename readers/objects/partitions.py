@@ -43,14 +43,16 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith(UNFINISHED_COPY)
 
 
-def partition_texts(key: str, prefix: str) -> dict[str, str | None]:
+def partition_texts(key: str, prefix: str | None) -> dict[str, str | None]:
     """Return the values in the folders of a key below a prefix, by column, in their order; None for null.
+
+    prefix: None: no folder names a column.
 
     The search goes from the last folder upwards, as in Spark.  It skips folders below the last ``column=value``, and
     ends at the first other folder above it.
     """
     texts: list[tuple[str, str | None]] = []
-    for folder in reversed(key[len(prefix) :].split("/")[:-1]):
+    for folder in () if prefix is None else reversed(key[len(prefix) :].split("/")[:-1]):
         name, _, value = folder.partition("=")
         if name and value:
             texts.append((unquote(name), None if value == NULL_VALUE else unquote(value)))
@@ -64,7 +66,7 @@ class GivenColumns:
     """The columns of the user's schema, in its order; folders below the prefix name others, which no object has."""
 
     names: tuple[str, ...]
-    prefix: str = ""
+    prefix: str | None = ""
 
     def of(self, key: str) -> tuple[str, ...]:
         """Return the columns in the data of an object."""

@@ -27,7 +27,8 @@ _LOG = logging.getLogger("tidegate.reader")
 class S3SplitReader(SplitReader):
     """Reads the chunks that the details of a task name, one after the other.
 
-    prefix: folders of a key below this prefix may name columns.  Their values come from the key, not from the data.
+    prefix: folders of a key below this prefix may name columns, whose values then come from the key, not from the data.
+        None: no folder does.
     metadata: add the column ``_metadata``, which describes the chunk.
     times: only rows with these event times are kept; None: all rows are.
     time_column: gives the event times of rows; None: all rows of a chunk have the same.
@@ -39,7 +40,7 @@ class S3SplitReader(SplitReader):
     object_format: ObjectFormat
     store: ObjectStore
     schema: pa.Schema
-    prefix: str = ""
+    prefix: str | None = ""
     metadata: bool = False
     times: RowTimes | None = None
     time_column: RowTimes | None = None

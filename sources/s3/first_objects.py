@@ -127,8 +127,7 @@ class FirstObjects:
         if not samples.objects:
             raise OptionError(f"{self._nothing_found()}; give a schema if the first objects come later")
         data = spark_schema(self._inferred(ignored))
-        # With recursiveFileLookup, Spark infers no columns from folders either.
-        named = [] if rules.recursive else [partition_texts(key, rules.prefix) for key in self._keys]
+        named = [partition_texts(key, rules.columns_below) for key in self._keys]
         of_folders = partition_fields(named, typed=typed)
         replaced = {position_of(field.name, data.names): field for field in of_folders}
         new = [field for field in of_folders if position_of(field.name, data.names) is None]

@@ -118,8 +118,8 @@ Time: TypeAlias = Annotated[datetime, BeforeValidator(parse_time)]
 class S3DiscoveryOptions(BaseModel):
     """The objects to read, and the place that remembers the discovered objects.
 
-    path: ``s3://bucket/prefix``: the objects right below it and in folders of partitions (``key=value``), with
-        ``recursive_file_lookup`` in all folders.
+    path: ``s3://bucket/prefix``: the objects right below it, and all below folders of partitions (``key=value``), with
+        ``recursive_file_lookup`` below any folder.
     state_location: a folder or ``s3://bucket/prefix`` that remembers the discovered objects.  Each stream needs its
         own location, and keeps it as long as its checkpoint.
     path_glob_filter: the names to read, such as ``*.parquet``.

@@ -237,7 +237,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             self._format(store),
             store,
             self.arrow_schema,
-            prefix=self.listing_rules.prefix,
+            prefix=self.listing_rules.columns_below,
             metadata=self.include_metadata,
             times=self._times.of_rows,
             time_column=self._times.by_column,
@@ -296,7 +296,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             own = self.own_columns()  # the others come from the data
             of_data = self.bad_record_policy.data_schema(self.columns)
             columns = tuple(field.name for field in of_data if field not in own)
-        reading = Reading(columns, self.listing_rules.prefix, self._times.read_column)
+        reading = Reading(columns, self.listing_rules.columns_below, self._times.read_column)
         return self.object_format(store, reading)
 
     @property
@@ -318,7 +318,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             wanted=self.event_time_range,
             policy=self.event_time_policy,
             keeps_malformed=self.bad_record_policy.keeps_corrupt,
-            prefix=self.listing_rules.prefix,
+            prefix=self.listing_rules.columns_below,
             columns=self.columns if isinstance(self.columns, pa.Schema) else None,
         )
 

@@ -42,7 +42,7 @@ class ObjectTimes:
     unit: TimeUnit | None = None
     parsed: tuple[TimeUnit, ...] = ("iso8601",)
     columns: pa.Schema | None = None
-    prefix: str = ""
+    prefix: str | None = ""
     by_partition: PartitionTimes | None = field(init=False)
     """The event times that folders name, as values of the column."""
 

@@ -42,7 +42,7 @@ class PartitionTimes:
     """
 
     column: TimeColumn
-    prefix: str
+    prefix: str | None
 
     def names(self, key: str) -> bool:
         """Return whether a folder of a key names the column; the folder then overrides the data."""

@@ -41,6 +41,12 @@ MISTAKEN = [
     ("x.json", NESTED, {"file_format": "json", "event_time": "column:a.bb"}, r"among 'a', 'a.b', 'a.c'; .* 'a\.b'\?"),
     ("day=2026-01-31/x.parquet", parquet(ROWS), {"event_time": "column:dy"}, r"'at', 'day'; did you mean 'day'\?"),
     (
+        "day=2026-01-31/x.parquet",
+        parquet(ROWS),
+        {"event_time": "column:day", "recursive_file_lookup": True},
+        r"there is no column 'day' among 'id', 'at'",
+    ),
+    (
         "d=2026-01-31/x.parquet",
         parquet(ROWS),
         {"event_time": "path:dt={yyyy-MM-dd}"},
@@ -74,7 +80,6 @@ def test_an_event_time_that_no_object_has_ends_the_query_with_a_given_schema(buc
     [
         ("x.json", NESTED, {"file_format": "json", "event_time": "column:a.b", "event_time_unit": "iso8601"}),
         ("day=2026-01-31/x.parquet", parquet(ROWS), {"event_time": "column:day"}),
-        ("day=2026-01-31/x.parquet", parquet(ROWS), {"event_time": "column:DAY", "recursive_file_lookup": True}),
         ("x.parquet", parquet(ROWS), {"event_time": "column:AT"}),
         ("dt=2026-01-31/x.parquet", parquet(ROWS), {"event_time": "path:dt={yyyy-MM-dd}"}),
     ],

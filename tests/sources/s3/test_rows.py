@@ -33,19 +33,22 @@ def rows_of(frame):
 LINES = {
     "n=1/day=2026-01-31/a b.json": b'{"i":1,"s":"a"}\n{"i":2}\n',
     "n=2/day=2026-02-01/b.json": b'{"i":3,"s":"b"}\n{"i":"x","s":"c"}\n{"i":\n',
-    "n=__HIVE_DEFAULT_PARTITION__/day=2026-02-01/c.json": b'{"i":4}\n',
+    "n=2/day=2026-02-01/13/c.json": b'{"i":5}\n',
+    "n=__HIVE_DEFAULT_PARTITION__/day=2026-02-01/c.json": b'{"i":4,"n":8}\n',
 }
 
 
-@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
-def test_columns_and_rows_are_those_of_sparks_own_source_over_the_same_files(spark, bucket, source, tmp_path, mode):
+@pytest.mark.parametrize(("mode", "recursive"), [("PERMISSIVE", False), ("DROPMALFORMED", False), ("PERMISSIVE", True)])
+def test_columns_and_rows_are_those_of_sparks_own_source_over_the_same_files(
+    spark, bucket, source, tmp_path, mode, recursive
+):
     for key, content in LINES.items():
         bucket.put(key, content)
         file = tmp_path / key
         file.parent.mkdir(parents=True)
         file.write_bytes(content)
-    theirs = spark.read.option("mode", mode).json(str(tmp_path))
-    mine = source(mode=mode, include_metadata=True).read(spark)
+    theirs = spark.read.options(mode=mode, recursiveFileLookup=recursive).json(str(tmp_path))
+    mine = source(mode=mode, recursive_file_lookup=recursive, include_metadata=True).read(spark)
     assert mine.drop("_metadata").schema == theirs.schema
     assert rows_of(mine.drop("_metadata")) == rows_of(theirs)
     shared = ["i", *(f"_metadata.{name}" for name in FILE_METADATA)]

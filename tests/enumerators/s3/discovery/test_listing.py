@@ -87,7 +87,7 @@ def is_data(key: str, prefix: str, recursive: bool) -> bool:
         return False
     parts = key[len(prefix) :].split("/")
     hidden = any(part[0] == "." or (part[0] == "_" and "=" not in part) for part in parts)
-    return not hidden and (recursive or all("=" in part for part in parts[:-1]))
+    return not hidden and (recursive or len(parts) == 1 or "=" in parts[0])
 
 
 @pytest.mark.parametrize(
@@ -146,12 +146,14 @@ def test_the_folders_of_the_prefix_may_have_any_name():
     assert not ListingRules("raw/_").takes(Listed(S3Object("raw/_a", 1, "", 0)))
 
 
-def test_without_recursion_only_partitions_are_gone_into():
+def test_without_recursion_only_partitions_are_gone_into_and_all_below_them():
     rules = ListingRules("in/", recursive=False)
     for key, taken in {
         "in/a": True,
         "in/k=1/j=2/a": True,
-        "in/k=1/sub/a": False,
+        "in/k=1/sub/a": True,
+        "in/k=1/.sub/a": False,
+        "in/sub/k=1/a": False,
         "in/=1/a": False,
         "in/k=/a": False,
     }.items():
