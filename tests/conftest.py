@@ -1,12 +1,15 @@
 """Fixtures that start real things once for the whole run: Spark, and a Kafka broker."""
 
+import gc
 import os
 import shutil
 import signal
 import tempfile
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
+import botocore.session
 import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
@@ -32,6 +35,9 @@ MEMORY, ENOUGH_BYTES = "/dev/shm", 6 << 30  # noqa: S108 - pytest makes folders 
 if os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > ENOUGH_BYTES:  # noqa: PTH112 - there may be none
     os.environ.setdefault("TMPDIR", MEMORY)
     tempfile.tempdir = None  # it may be known already
+
+# Each endpoint of a test has a session of its own, for which botocore would parse its models of services anew.
+botocore.session.create_loader = cache(botocore.session.create_loader)
 
 # For the few rows of a test, code that is generated and compiled costs a fifth more than it saves.
 INTERPRETED = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
@@ -105,6 +111,12 @@ def pytest_collection_modifyitems(config, items):
         share = (len(items) - len(ordered)) // (workers - worker)
         ordered += [*first, *islice(others, max(0, share - len(first)))]
     items[:] = [*ordered, *others]
+
+
+def pytest_collection_finish():
+    """Leave what lives as long as the run out of each collection of garbage: they took a tenth of the time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
