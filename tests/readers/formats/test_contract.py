@@ -32,7 +32,6 @@ from tidegate.readers.s3.reader import S3SplitReader
 
 LARGEST_BATCH = 2 * BATCH_BYTES
 BLOCK_BYTES = 8 << 20
-_TEXT = pa.table({"c": ["x"]})
 
 
 def cases(**wanted: bool):
@@ -355,7 +354,7 @@ def looks_at(case: Case, made: ObjectFormat, obj: S3Object) -> list[Callable[[],
 @cases(one_chunk=False)
 @pytest.mark.parametrize("size", [10, 3_000, BATCH_BYTES // 2 + 1, BATCH_BYTES + 1])
 def test_batches_are_bounded(case: Case, size: int) -> None:
-    rows = min(20_000, 5 * BATCH_BYTES // size + 3)
+    rows = min(20_000, LARGEST_BATCH // size + 3)
     [name] = case.rows(1).column_names[-1:]
     table = pa.table({name: pa.array(["x" * size] * rows)})
     store = InMemory(case.write(table, rows))
@@ -400,11 +399,18 @@ def test_a_large_chunk_of_lines_is_read_in_bounded_pieces(case: Case) -> None:
 
 @cases(lines=True, looked_at=True)
 def test_only_the_first_mebibyte_of_a_sample_is_looked_at(case: Case) -> None:
-    *head, one = case.write(pa.table({"c": [1, 1]}), 2).splitlines(keepends=True)
-    text = b"".join(head) + one * (2**20 // len(one)) + case.write(_TEXT, 1).splitlines(keepends=True)[-1] * 2**18
+    def lines(value: Any, width: int) -> list[bytes]:
+        table = pa.table({"c": [value, value], "d": ["x" * width] * 2})
+        return case.write(table, 2).splitlines(keepends=True)
+
+    *header, _, short = lines(1, 1)
+    width = 2**10 + 1 - len(short)
+    head = b"".join(header) + lines(1, width - len(b"".join(header)))[-1]
+    text = head + lines(1, width)[-1] * (2**10 - 1) + lines("x", width)[-1] * 2**10
+    schema = pa.schema([("c", pa.int64()), ("d", pa.string())])
     for suffix, compress in {"": bytes, **COMPRESSED}.items():
         store = InMemory(**{f"x{suffix}": compress(text)})
-        assert case.made(store).infer([store.listed(f"x{suffix}")]) == pa.schema([("c", pa.int64())])
+        assert case.made(store).infer([store.listed(f"x{suffix}")]) == schema
         assert sum(end - start for start, end in store.asked) <= 2**20 + 2**15
 
 
