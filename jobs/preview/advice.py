@@ -85,8 +85,9 @@ def amount(budget: Budget) -> str:
 
 
 def _about(found: Findings) -> str:
-    """Return a word for delays that depend on how far the samples are out of order."""
-    return "about " if any(history.disorder_ms for history in found.seen.histories.values()) else ""
+    """Return a word for delays that depend on samples: on their times, or on how far they are out of order."""
+    seen = found.seen
+    return "about " if seen.blind or any(history.disorder_ms for history in seen.histories.values()) else ""
 
 
 def part(found: Findings) -> str:

@@ -98,7 +98,7 @@ def outcome(
     """
     at: Positions = {split: history.start for split, history in histories.items()}
     weights = {split: history.rows_of_each for split, history in histories.items()}
-    newest = {s: np.maximum.accumulate(h.times_ms) for s, h in histories.items() if h.disorder_ms}
+    least_ms = {s: history.least_ms if history.disorder_ms else history.times_ms for s, history in histories.items()}
     lost = dict.fromkeys(histories, 0.0)
     rows: list[int] = []
     least_delay_ms = lead_ms = first_ms = step_ms = 0
@@ -108,18 +108,19 @@ def outcome(
         if all(after[s] == at[s] for s in histories):
             continue
         places = {s: slice(history.place(at[s]), history.place(after[s])) for s, history in histories.items()}
-        ranges = {s: histories[s].times_ms[places[s]] for s in histories}
+        held = {s: weights[s][places[s]] > 0 for s in histories}
+        ranges = {s: histories[s].times_ms[places[s]][held[s]] for s in histories}
         read = sum(float(weights[s][places[s]].sum()) for s in histories)
         watermark_ms = max(0, greatest[-2] - delay_ms) if len(greatest) > 1 else 0
         for split, times in ranges.items():
             is_late = times < watermark_ms // window_ms * window_ms
-            lost[split] += float(weights[split][places[split]][is_late].sum())
+            lost[split] += float(weights[split][places[split]][held[split]][is_late].sum())
         every = np.concatenate(list(ranges.values()))
         if len(every) and len(greatest) > 1:
             # Samples draw which rows are out of order, but any row may be.
-            firsts = [int(newest[s][places[s].start]) - histories[s].disorder_ms for s in newest if len(ranges[s])]
+            oldest_here_ms = min(int(least_ms[s][places[s]][held[s]].min()) for s in histories if len(ranges[s]))
             # A window that ends with the watermark is late, so the delay needs 1 ms more.
-            first_end_ms = (min([int(every.min()), *firsts]) // window_ms + 1) * window_ms
+            first_end_ms = (oldest_here_ms // window_ms + 1) * window_ms
             least_delay_ms = max(least_delay_ms, greatest[-2] - first_end_ms + 1)
         newest_ms = int(every.max(initial=greatest[-1] if greatest else 0))
         heads = [int(h.times_ms[h.place(at[s])]) for s, h in histories.items() if at[s] < h.end]

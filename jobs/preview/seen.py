@@ -30,6 +30,7 @@ class History:
     times_ms: event times in the order of positions, each for an equal part of them.
     disorder_ms: how much older rows are than one before them, at most.
     densities: the records of a position, for each event time: less than 1 after compaction, or with transactions.
+    sampled_least_ms: the least time that a row may have, for each event time; None: the disorder behind the newest one.
     """
 
     start: int
@@ -37,6 +38,7 @@ class History:
     times_ms: NDArray[np.int64]
     disorder_ms: int = 0
     densities: NDArray[np.float64] | float = 1.0
+    sampled_least_ms: NDArray[np.int64] | None = None
 
     @property
     def rows(self) -> int:
@@ -53,6 +55,13 @@ class History:
         """The number of records for which each event time stands."""
         positions = (self.end - self.start) / len(self.times_ms)
         return np.broadcast_to(positions * np.asarray(self.densities), len(self.times_ms))
+
+    @property
+    def least_ms(self) -> NDArray[np.int64]:
+        """The least time that a row may have, for each event time: samples draw which rows are out of order."""
+        if self.sampled_least_ms is not None:
+            return np.minimum(self.sampled_least_ms, self.times_ms)
+        return np.maximum.accumulate(self.times_ms) - self.disorder_ms
 
     @property
     def last_ms(self) -> int:

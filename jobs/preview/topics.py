@@ -26,7 +26,7 @@ from tidegate.enumerators.kafka.enumerator import KafkaTimestampEnumerator
 from tidegate.errors import OptionError, counted
 from tidegate.jobs.figures import clock_time, count
 from tidegate.jobs.preview.findings import aligned_histories, by_backlog
-from tidegate.jobs.preview.seen import MOST_TIMES, TIMELESS, History, Seen
+from tidegate.jobs.preview.seen import MOST_TIMES, MUCH, TIMELESS, History, Seen
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.records import PunctuatedWatermarks
 from tidegate.readers.kafka.config import TopicPartition
@@ -72,7 +72,7 @@ class Curve:
 
     def __init__(self, start: int, end: int, first_ms: int, latest_ms: int, looks: int = 200) -> None:
         self.start, self.end = start, end
-        self.latest_ms = latest_ms
+        self.first_ms, self.latest_ms = first_ms, latest_ms
         self._looks_left = looks
         self._least_rows = max(2, (end - start) // _LEAST_SHARE)
         self._known: list[Gap] = []
@@ -107,8 +107,10 @@ class Curve:
             self._add(Gap(head.position, head.event_time_ms, gap.end, later_ms))
 
     def _add(self, gap: Gap) -> None:
-        if gap.rows >= self._least_rows and not gap.is_unsure:
-            heappush(self._waiting, (-gap.rows * (gap.before_ms - gap.start_ms), gap))
+        span_ms = gap.before_ms - gap.start_ms
+        is_worth = gap.rows >= self._least_rows or (gap.rows > 1 and span_ms * MUCH >= self.latest_ms - self.first_ms)
+        if is_worth and not gap.is_unsure:
+            heappush(self._waiting, (-gap.rows * span_ms, gap))
         else:
             self._known.append(gap)
 
@@ -186,7 +188,7 @@ def look_at_topics(source: KafkaSource) -> Seen:
         bytes_per_row=cost.bytes / max(1, cost.rows),
         now_ms=time.time_ns() // 1_000_000,
         empty=[split for split in splits if split not in known],
-        blind=[split for split, curve in curves.items() if len(wanted[split]) > number],
+        blind=[split for split, curve in curves.items() if any(_is_large(curve, gap) for gap in curve.gaps)],
         watermark_from=source.watermark_from,
         marks={s: found.greatest_ms for s, found in marked.items() if found.greatest_ms is not None},
         notes={s: [found.remark] for s, found in marked.items()} | {s: [TIMELESS] for s in timeless},
@@ -265,14 +267,21 @@ class _Marked(NamedTuple):
         return cls(greatest_ms, f"{remark}; {count(late)} come behind a mark" if late else remark)
 
 
+def _is_large(curve: Curve, gap: Gap) -> bool:
+    """Return whether the index is blind behind much of a split, and behind more than a sample."""
+    return gap.is_unsure and gap.rows * 100 >= curve.end - curve.start and gap.rows > _ROWS
+
+
 def _wanted(curve: Curve, least: int) -> list[int]:
     """Return the positions of samples: a few everywhere, and many where the index is blind."""
     start, end = curve.start, curve.end
     wanted = list(np.linspace(start, max(start, end - _ROWS), least).astype(int))
     for gap in curve.gaps:
-        if gap.is_unsure and gap.rows * 100 >= end - start and gap.rows > _ROWS:
+        if _is_large(curve, gap):
             more = 4 + _UNSURE_SAMPLES * gap.rows // (end - start)
             wanted += list(np.linspace(gap.start + 1, gap.end - _ROWS // 2, more).astype(int))
+        elif gap.rows > 1 and (gap.blind or (gap.is_unsure and gap.rows * 100 >= end - start)):
+            wanted.append(gap.start + 1)
     return wanted
 
 
@@ -286,48 +295,77 @@ def _tasks(wanted: Mapping[SplitId, Sequence[int]], ends: Mapping[SplitId, int])
         )
 
 
+class _Part(NamedTuple):
+    """The records of a sample in a gap; if it is unsure, without the known one at its start, which hides the others."""
+
+    gap: Gap
+    offsets: NDArray[np.int64]
+    times_ms: NDArray[np.int64]
+
+    @property
+    def newest_ms(self) -> NDArray[np.int64]:
+        """The newest time up to each record."""
+        newest = np.maximum.accumulate(self.times_ms)
+        return newest if self.gap.is_unsure else np.maximum(newest, self.gap.start_ms)
+
+
+def _parts(gaps: Sequence[Gap], samples: Sequence[_Sample]) -> Iterator[_Part]:
+    starts = np.array([gap.start for gap in gaps])
+    for sample in samples:
+        gap_of = np.searchsorted(starts, sample.offsets, side="right") - 1
+        for of_gap in np.unique(gap_of):
+            gap = gaps[of_gap]
+            inside = (gap_of == of_gap) & ~((sample.offsets == gap.start) & gap.is_unsure)
+            if inside.any():
+                yield _Part(gap, sample.offsets[inside], sample.times_ms[inside])
+
+
 def _history(curve: Curve, samples: Sequence[_Sample]) -> History:
-    """Return the rows as the curve says, and as samples say where the index is blind."""
+    """Return the rows: those of the samples, and between these others like them.
+
+    Such rows are behind the curve, which is the newest time so far, or around the medians of samples where it is blind.
+    """
     start, end, gaps = curve.start, curve.end, curve.gaps
-    held = [sample for sample in samples if len(sample.offsets)]
-    if any(gap.is_unsure for gap in gaps) and (whole := [s for s in held if s.start <= start and end <= s.end]):
-        return _whole_history(start, end, whole[0])
-    known: list[tuple[float, float]] = []
-    lags = [np.zeros(0, np.int64)]
-    for gap in gaps:
-        inside = [sample for sample in held if gap.start <= sample.offsets[0] < gap.end]
-        # Behind a record of the future, rows lag behind others of the same sample.
-        newest = [np.maximum.accumulate(sample.times_ms) for sample in inside]
-        if not gap.is_unsure:
-            newest = [np.maximum(times, gap.start_ms) for times in newest]
-        lags += [times - sample.times_ms for times, sample in zip(newest, inside, strict=True)]
-        if gap.is_unsure and inside:
-            known += sorted((sample.offsets[0], np.median(sample.times_ms)) for sample in inside)
-        else:
-            known += [(gap.start, gap.start_ms), (max(gap.start + 0.5, gap.end - 1), gap.before_ms - 1)]
-    number = min(end - start, MOST_TIMES)
-    positions, times = zip(*known, strict=True)
-    places = start + np.arange(number) * (end - start) // number
-    times_ms = np.interp(places, positions, times).astype(np.int64)
-    every = np.concatenate(lags)
-    if every.any():
-        times_ms -= np.random.default_rng(0).choice(every, number)
     asked = sorted(samples, key=lambda sample: sample.start)
+    held = [sample for sample in asked if len(sample.offsets)]
+    parts = [*_parts(gaps, held)]
+    blind = [part for part in parts if part.gap.is_unsure]
+    sampled = {part.gap.start for part in blind}
+    known = [(float(part.offsets.mean()), float(np.median(part.times_ms))) for part in blind]
+    for gap in gaps:
+        if gap.start not in sampled:
+            known += [(gap.start, gap.start_ms), (max(gap.start + 0.5, gap.end - 1), gap.before_ms - 1)]
+    positions, times = zip(*sorted(known), strict=True)
+
+    nothing = np.zeros(1, np.int64)
+    lags = np.concatenate([nothing, *(part.newest_ms - part.times_ms for part in parts if not part.gap.is_unsure)])
+    spread = np.concatenate(
+        [nothing, *(part.times_ms - np.interp(part.offsets, positions, times).astype(np.int64) for part in blind)]
+    )
+    number = min(end - start, MOST_TIMES)
+    edges = start + np.arange(number + 1) * (end - start) // number
+    places = edges[:-1]
+    gap_of = np.searchsorted([gap.start for gap in gaps], places, side="right") - 1
+    is_blind = np.isin([gap.start for gap in gaps], [*sampled])[gap_of]
+    between, random = np.interp(places, positions, times).astype(np.int64), np.random.default_rng(0)
+    times_ms = between + np.where(is_blind, random.choice(spread, number), -random.choice(lags, number))
+    least_ms = between + np.where(is_blind, spread.min(), -lags.max())
     middles = [(sample.start + sample.end) / 2 for sample in asked]
     of_each = [len(sample.offsets) / (sample.end - sample.start) for sample in asked]
     densities = np.maximum(np.interp(places, middles, of_each), 1 / (end - start))  # there is a record
-    history = History(start, end, times_ms, int(every.max(initial=0)), densities)
+    for sample in asked:
+        first, last = np.searchsorted(places, (sample.start, sample.end))
+        before = np.searchsorted(sample.offsets, edges[first : last + 1])
+        densities[first:last] = np.diff(before) / np.diff(edges[first : last + 1])
+        if len(sample.offsets):
+            times_ms[first:last] = sample.times_ms[before[:-1].clip(max=len(sample.offsets) - 1)]
+            least_ms[first:last] = times_ms[first:last]
+    first_ms = min([curve.first_ms, *(int(sample.times_ms.min()) for sample in held)])
+    times_ms = times_ms.clip(first_ms, curve.latest_ms)
+    disorder_ms = max((int((part.newest_ms - part.times_ms).max()) for part in parts), default=0)
+    history = History(start, end, times_ms, disorder_ms, densities, least_ms)
     for gap in gaps:  # these are known exactly, and some are far from their neighbours
         times_ms[history.place(gap.start)] = gap.start_ms
     if times_ms.max() < curve.latest_ms:
         times_ms[-1] = curve.latest_ms
     return history
-
-
-def _whole_history(start: int, end: int, sample: _Sample) -> History:
-    """Return the rows of a short split, by a sample of all of them."""
-    places = np.arange(start, end)
-    newest = np.maximum(sample.offsets.searchsorted(places, side="right") - 1, 0)
-    disorder = np.maximum.accumulate(sample.times_ms) - sample.times_ms
-    densities = np.maximum(np.isin(places, sample.offsets), 1 / (end - start) ** 2)  # holes weigh next to nothing
-    return History(start, end, sample.times_ms[newest], int(disorder.max()), densities)

@@ -117,6 +117,25 @@ def test_a_record_of_the_future_is_seen_and_the_rows_behind_it_are_sampled(kafka
     assert "2023-12" not in picture
 
 
+@pytest.mark.parametrize(("size", "place"), [(230, 0), (900, 100), (2_500, 2_400), (30_000, 29_000)])
+def test_no_other_row_is_taken_for_one_of_the_future(kafka, size, place):
+    """Wherever the record of the future is, and however few rows are behind it."""
+    times, late = even_times(NOON, NOON + DAY, size), even_times(NOON + 20 * HOUR, NOON + DAY, size // 10)
+    times[place] = NOON + 40 * DAY
+    limit = size // 20
+    topic = new_topic(kafka, times, late, message_timestamp_after_max_ms=str(2**62))
+    found = preview(kafka_source(kafka, topic, max_offsets_per_trigger=limit))
+    history = found.seen.histories[f"{topic}-0"]
+    shares = np.linspace(0.05, 0.95, 19)
+    assert np.quantile(history.times_ms, shares) == pytest.approx(np.quantile(times, shares), abs=10 * MINUTE)
+    assert (history.times_ms.min(), history.last_ms) == (times.min(), times.max())
+    assert found.lost_by_spark == pytest.approx(sum(exactly_lost([times, late], limit)), rel=0.02)
+    least_ms = found.to_json()["leastDelay"]
+    assert sum(exactly_lost([times, late], limit, least_ms)) == 0
+    assert sum(exactly_lost([times, late], limit, least_ms * 95 // 100)) > 0
+    assert ("nothing: about" in of_spark(found)) == (found.seen.blind == [f"{topic}-0"]) == (size - place > 200)
+
+
 @pytest.mark.parametrize("limit", [20, 100])
 def test_the_least_delay_loses_nothing_in_small_batches_with_disorder(kafka, limit):
     rng = np.random.default_rng(11)
@@ -129,16 +148,17 @@ def test_the_least_delay_loses_nothing_in_small_batches_with_disorder(kafka, lim
     assert "The least delay that loses nothing: about" in of_spark(found)
 
 
-def test_aborted_records_are_no_rows(kafka):
-    topic, times = new_topic(kafka, []), even_times(NOON, NOON + DAY, 12_000)
+@pytest.mark.parametrize(("size", "error"), [(12_000, 0.03), (900, 0)])  # samples cover the smaller topic
+def test_aborted_records_are_no_rows(kafka, size, error):
+    topic, times = new_topic(kafka, []), even_times(NOON, NOON + DAY, size)
     with transactions(kafka, topic) as write:
         for part, end in zip(np.array_split(times, 3), ("commit", "abort", "commit"), strict=True):
             write([(0, at_ms) for at_ms in part], end)
     committed = {"isolation.level": "read_committed"}
     source = kafka_source(kafka, topic, kafka=committed, max_offsets_per_trigger=1_000)
     said = preview(source).to_json()
-    assert said["rows"] == pytest.approx(8_000, rel=0.03)
-    assert said["tidegate"]["rows"] == pytest.approx(8_000, rel=0.03)
+    assert said["rows"] == pytest.approx(size * 2 / 3, rel=error)
+    assert said["tidegate"]["rows"] == pytest.approx(size * 2 / 3, rel=0.03)
 
 
 def test_each_record_of_a_short_partition_is_seen_where_the_index_is_not(kafka):
