@@ -154,6 +154,9 @@ def _start_after_loss(split: SplitId, position: int, extent: Extent, limits: Lim
             f"split {split!r} ends at position {extent.end}, before position {position}, up to which it has been "
             "read: it was truncated or recreated; start with a new checkpoint to read it from its beginning"
         )
+    stop = limits.stops.get(split)
+    if stop is not None and stop <= position:
+        return position
     # Rule 7: records before the log's start are gone.
     if position < extent.begin and limits.fail_on_data_loss:
         raise DataLossError(

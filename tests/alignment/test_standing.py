@@ -112,6 +112,11 @@ def test_positions_that_are_gone_are_lost_or_stepped_over():
     assert source.standing({"a": 2}, Limits(fail_on_data_loss=False)).starts == {"a": 4}
 
 
+def test_a_split_at_its_stop_has_lost_nothing_of_what_was_deleted_behind_it():
+    standing = Source({"a": log(5, 6, start=4)}).standing({"a": 2}, Limits(stops={"a": 2}))
+    assert (standing.states, standing.spans) == ({"a": SplitState.FINISHED}, {})
+
+
 def test_a_plan_leaves_the_index_so_that_another_can_follow_when_the_group_has_moved():
     source = Source({"a": log(0, 5, 12, 25), "b": log(3, 30)})
     observed = source.observed({"a": 0, "b": 0})
