@@ -213,9 +213,9 @@ def follow(query: StreamingQuery) -> Iterator[QueryProgress]:
         while is_active:
             is_active = query.isActive  # before its progress, so that none is missed
             for progress in _after(query, shown):
-                if progress.batchId > shown:
-                    shown = progress.batchId
-                    yield QueryProgress.parse(progress.json)
+                if progress.batchId > shown and (batch := QueryProgress.parse(progress.json)).ran:
+                    shown = batch.number
+                    yield batch
             if is_active:
                 time.sleep(_LOOK_EVERY_S)  # a listener would get each progress in a thread of its own
         query.awaitTermination()

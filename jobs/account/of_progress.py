@@ -51,7 +51,8 @@ def account_of_run(progresses: Sequence[QueryProgress], state: Figure | None = N
     """
     tally = RunTally()
     for entry in progresses:
-        tally.add(entry)
+        if entry.ran:
+            tally.add(entry)
     unsure = "" if progresses[0].first is not None else ", if there were any"
     cut = f"the batches of this run before batch {progresses[0].number}, which Spark no longer has{unsure}"
     return tally.account([cut] if is_cut(progresses) else [], state)
@@ -261,6 +262,7 @@ def _left_out(runs: Sequence[_SourceTally]) -> Iterator[str]:
             yield f"{sentence} {count(number)}"
 
 
+KEPT = "spark.sql.streaming.numRecentProgressUpdates"
 _COUNT = "count"
 
 
@@ -292,6 +294,8 @@ def account(query: StreamingQuery) -> Account:
 
 def progress_of_run(query: StreamingQuery) -> list[QueryProgress]:
     """Return the entries of a run that Spark keeps, with its first batch, and with what its plan proves."""
+    from pyspark.sql import SparkSession
+
     from tidegate.sources.progress.listener import first_batch
 
     entries = [QueryProgress.parse(progress.json) for progress in query.recentProgress]
@@ -300,7 +304,9 @@ def progress_of_run(query: StreamingQuery) -> list[QueryProgress]:
     last, plan = entries[-1], None
     with suppress(Exception):  # a client of Spark Connect has no plan, and others may not be allowed to see it
         plan = PlanFacts.of(plan_steps(query), len(last.sources))
-    first = first_batch(last.run_id) if entries[0].number else 0
+    first: int | None = entries[0].number
+    if first and len(entries) >= int(SparkSession.active().conf.get(KEPT) or 0) - 1:  # Spark keeps one fewer
+        first = first_batch(last.run_id)
     entries[-1] = last.with_bad_records()
     return [replace(entry, plan=plan, first=first) for entry in entries]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.enumerators.planning.source_progress import CompletenessProgress, GeneratedProgress, SourceProgress
 from tidegate.errors import OptionError, counted
-from tidegate.jobs.account.of_progress import account_of_run, is_cut, progress_of_run
+from tidegate.jobs.account.of_progress import KEPT, account_of_run, is_cut, progress_of_run
 from tidegate.jobs.figures import clock_time, count, span, split_name
 from tidegate.jobs.files import writable
 from tidegate.jobs.pages.chart import chart, columns
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-KEPT = "spark.sql.streaming.numRecentProgressUpdates"
 COLUMNS = (
     *("source", "batches", "rows", "rows/s", "unread rows", "behind", "bound (UTC)", "watermark (UTC)"),
     "read behind the watermark",

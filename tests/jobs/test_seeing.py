@@ -117,6 +117,14 @@ def account_of(rows, checkpoint):
     return tidegate.account(query)
 
 
+def test_a_run_that_finds_nothing_new_has_an_account_without_batches(spark, kafka, tmp_path):
+    topic = new_topic(kafka, even_times(NOON, NOON + HOUR, 100))
+    rows = kafka_source(kafka, topic, starting_offsets="earliest").read_stream(spark)
+    first, second = (account_of(rows, tmp_path) for _ in range(2))
+    assert (first.read, first.batches, first.headline) == (Figure(100), (0, 0), "late rows 0, complete")
+    assert (second.read, second.batches, second.headline) == (Figure(0), None, "late rows 0, complete")
+
+
 # ``test_alignment`` has a plan in which rows are read and counted once, and ``test_progress`` the other steps.
 def test_the_plan_says_that_rows_may_be_read_twice(spark, kafka, tmp_path):
     topic = new_topic(kafka, even_times(NOON, NOON + 5 * HOUR, 300))

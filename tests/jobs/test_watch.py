@@ -275,14 +275,17 @@ class Query:
         self.isActive = True
         self.asked = 0
         self.done = [first - 1]
-        self.ended = False
+        self.ended = self.is_idle = False
 
     def run(self, batches):
         self.done += range(self.done[-1] + 1, self.done[-1] + 1 + batches)
 
     @property
     def _kept(self):
-        return [SimpleNamespace(batchId=number, json=json.dumps(one(number))) for number in self.done[1:][-10:]]
+        progresses = [one(number) for number in self.done[1:]]
+        if self.is_idle:
+            progresses.append(one(self.done[-1] + 1) | {"durationMs": {"triggerExecution": 7}})
+        return [SimpleNamespace(batchId=each["batchId"], json=json.dumps(each)) for each in progresses[-10:]]
 
     @property
     def lastProgress(self):  # noqa: N802 - Spark's name
@@ -298,6 +301,18 @@ class Query:
 
     def stop(self):
         self.ended = True
+
+
+def test_a_trigger_that_found_nothing_is_no_batch(monkeypatch):
+    query, steps = Query(first=7), iter([0, 2, 0, 1])
+
+    def sleep(_):
+        query.is_idle = query.done[-1] == 8
+        query.isActive = (batches := next(steps, None)) is not None
+        query.run(batches or 0)
+
+    monkeypatch.setattr(followed.time, "sleep", sleep)
+    assert [batch.number for batch in follow(query)] == [7, 8, 9]
 
 
 def test_all_that_spark_keeps_is_asked_for_only_after_more_than_one_batch(monkeypatch):

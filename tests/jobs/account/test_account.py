@@ -79,6 +79,7 @@ def test_a_query_without_state_has_passed_on_every_row():
     assert account.headline == "late rows 0, complete"
     assert account.sources[0].by_split == {"orders-0": 300}
     assert account.batches == (0, 2)
+    assert of(stateful(0), stateful(1, durationMs={"triggerExecution": 7})).batches == (0, 0)  # nothing new came
 
 
 def test_open_windows_are_counted_by_the_state_or_are_at_most_all_rows():
