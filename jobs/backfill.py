@@ -30,7 +30,7 @@ from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import parsed
 from tidegate.enumerators.planning.source_progress import SourceProgress
 from tidegate.errors import CheckpointError, OptionError, counted
-from tidegate.jobs.account.account import Account
+from tidegate.jobs.account.account import NO_ROWS, Account
 from tidegate.jobs.account.of_progress import RunTally
 from tidegate.jobs.arguments import named_source, parse_options, parse_time, span_text
 from tidegate.jobs.figures import clock_time, count, in_columns, printable, share, span
@@ -262,22 +262,19 @@ class RunLine:
     """Adds up the batches of one run."""
 
     def __init__(self) -> None:
-        self.rows = self.batches = 0
+        self.rows = self.batches = self._done = 0
         self._last: SourceProgress | None = None
-
-    @property
-    def bad_records(self) -> int:
-        """How many bad records all runs have set aside, as far as the last batch tells."""
-        return (self._last and self._last.bad_records_total) or 0
 
     def after(self, batch: QueryProgress) -> str:
         """Take another batch; return the rows of this run, the speed of the batch, and the event time reached."""
         self.batches += 1
         self.rows += batch.rows
-        last = self._last = batch.source.progress or self._last  # none: an earlier run has planned it
+        said = batch.source.progress  # None: an earlier run has planned it
+        self._done += batch.rows if said is None else said.planned_rows
+        last = self._last = said or self._last
         parts = [counted(self.rows, "row"), f"{count(batch.rows / batch.seconds if batch.seconds else 0)} rows/s"]
         if last is not None:
-            parts.insert(0, share(self.rows, self.rows + last.rows_remaining))
+            parts.insert(0, share(self._done, self._done + last.rows_remaining) if last.rows_remaining else "100 %")
             if last.rows_remaining:
                 parts += [f"read up to {clock_time(last.bound)}", f"{span(last.event_time_lag)} behind"]
                 parts += [f"held by {printable(last.held_by)}"] if last.held_by else []
@@ -304,7 +301,7 @@ def backfill(source: Source, out: Path, say: Callable[[str], None], *, master: s
             line, tally = RunLine(), RunTally(reads_once=True)
             for batch in write_batches(spark, source, output):
                 say(line.after(batch))
-                tally.add(batch)
+                tally.add(batch.with_bad_records())
             seconds = time.monotonic() - begun
         return summary(output, line, tally, seconds)
 
@@ -312,14 +309,15 @@ def backfill(source: Source, out: Path, say: Callable[[str], None], *, master: s
 def summary(output: Output, line: RunLine, tally: RunTally, seconds: float) -> list[tuple[str, str]]:
     """Return names and values for display; ``seconds`` is the time for reading and writing, without Spark's start."""
     rows_in_all, account = output.rows(), account_of(tally, output, line.rows)
-    if not line.rows and not line.bad_records:
+    bad = NO_ROWS if account is None else account.set_aside
+    if not line.rows and not bad.rows:
         are = "is" if rows_in_all == 1 else "are"
         return [("nothing new", f"{counted(rows_in_all, 'row')} {are} in {output.path}")]
     least = "at least " if tally.forgotten else ""
     in_all = "" if line.rows == rows_in_all else f" in this run, {count(rows_in_all)} in all"
     return [
         ("rows written", f"{least}{count(line.rows)}{in_all}"),
-        *([("bad records", f"{count(line.bad_records)} set aside")] if line.bad_records else []),
+        *([("bad records", f"{bad} set aside")] if bad.rows else []),
         ("batches", f"{least}{count(line.batches)}"),
         ("seconds", f"{seconds:.1f}"),
         ("rows/s", f"{least}{count(line.rows / seconds)}"),

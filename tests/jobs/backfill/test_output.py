@@ -122,10 +122,17 @@ def test_figures_of_a_run_of_which_spark_forgot_batches_are_bounds(output):
     assert said["account"] == "late rows 0, not complete: 2 batches that Spark forgot before anyone looked"
 
 
-def line_after(*batches):
-    """Return the line after the last of some batches, each given as its rows and the rows that are left."""
+def line_after(*batches, planned=None):
+    """Return the line after the last of some batches, each given as its rows and the rows that are left.
+
+    planned: how many records each batch has; None: as many as rows.
+    """
     line = RunLine()
-    said = [progress(0, source(report(rowsRemaining=left), rows=rows), batchDuration=2_000) for rows, left in batches]
+    reports = [report(plannedRows=rows if planned is None else planned, rowsRemaining=left) for rows, left in batches]
+    said = [
+        progress(0, source(each, rows=rows), batchDuration=2_000)
+        for each, (rows, _) in zip(reports, batches, strict=True)
+    ]
     return [line.after(typed(batch)) for batch in said][-1]
 
 
@@ -134,6 +141,12 @@ def test_a_line_says_how_far_the_run_is_and_how_fast():
     assert line_after((50, 100)) == f"33.3 % · 50 rows · 25 rows/s · {read_up_to}"
     assert line_after((50, 3)).startswith("94.3 % · 50 rows")  # all are 100 %, and only all
     assert line_after((50, 50), (100, 0)) == "100 % · 150 rows · 50 rows/s"
+    assert line_after((0, 0), planned=0) == "100 % · 0 rows · 0 rows/s"
+
+
+def test_records_that_a_condition_leaves_out_are_done():
+    assert line_after((3, 100), planned=50).startswith("33.3 % · 3 rows")
+    assert line_after((0, 0), planned=50) == "100 % · 0 rows · 0 rows/s"
 
 
 def test_a_batch_that_an_earlier_run_planned_leaves_the_rest_unknown():

@@ -102,7 +102,7 @@ def test_killed_and_stopped_midway_it_goes_on(kafka, spark, tidegate, tmp_path, 
     assert "hunter2" not in notes
 
 
-def test_decoded_values_are_columns_of_the_files(kafka, spark, tmp_path):
+def test_decoded_values_are_columns_of_the_files_and_all_bad_ones_are_counted(kafka, spark, tmp_path, monkeypatch):
     topic, output = new_topic(kafka, []), Output(tmp_path / "out")
     produce(kafka, topic, 0, [(b'{"id":%d,"shop":{"name":"a"}}' % number, []) for number in range(6)] + [(b"bad", [])])
     options = {
@@ -112,9 +112,10 @@ def test_decoded_values_are_columns_of_the_files(kafka, spark, tmp_path):
         "badRecordsPath": str(tmp_path / "bad"),
     }
     source = asked(output.path, bootstrap_servers=kafka.bootstrap_servers, topic=[topic], options=options)
-    with output.alone():
-        output.claim(binding(source, output.path))
-        assert [*map(RunLine().after, write_batches(spark, source, output))]
+    monkeypatch.setattr(backfill_run, "spark_session", lambda *_, **__: nullcontext(spark))
+    said = dict(backfill(source, output.path, print, master="local[1]"))
+    assert (said["rows written"], said["bad records"]) == ("4", "1 set aside")
+    assert said["account"] == "late rows 0, complete"
     table = dataset.dataset(output.path, format="parquet", partitioning="hive").to_table()
     rows = sorted(zip(table["offset"].to_pylist(), table["value"].to_pylist(), strict=True))
     assert rows == [(number, {"id": number, "shop": {"name": "a"}}) for number in range(2, 6)]
