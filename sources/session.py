@@ -20,7 +20,7 @@ from tidegate.sources.contract import SourceContract
 from tidegate.sources.environments import require_planner
 from tidegate.sources.progress.listener import listen_to_batches
 from tidegate.sources.progress.query import check_session
-from tidegate.spark_private import is_remote, java_context, java_of
+from tidegate.spark_private import is_remote, java_context, java_of, java_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,9 +122,24 @@ def register_source(spark: SparkSession, source: SourceContract) -> str:
 
 
 def _register(spark: SparkSession, classes: Iterable[type[DataSource]]) -> None:
-    with _without_unix_sockets(spark):
+    with _without_unix_sockets(spark), _active(spark):
         for data_source in classes:
             spark.dataSource.register(data_source)
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Let Spark take a session for the active one meanwhile: it refuses names that the active one has registered."""
+    if getattr(spark, "sparkContext", None) is None:
+        yield
+        return
+    sessions = java_of(spark).org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(java_session(spark))
+    try:
+        yield
+    finally:
+        sessions.setActiveSession(before.get()) if before.isDefined() else sessions.clearActiveSession()
 
 
 @contextmanager

@@ -265,7 +265,10 @@ def check_query(call: str, query: object) -> None:
 def check_session(spark: object) -> None:
     """Raise OptionError unless something is a Spark session, classic or of Spark Connect."""
     if isinstance(spark, type) or not hasattr(spark, "dataSource"):
-        raise OptionError(f"spark is {getattr(spark, '__name__', type(spark).__name__)}, but it must be a SparkSession")
+        given = f"the class {spark.__name__}" if isinstance(spark, type) else f"a {type(spark).__name__}"
+        raise OptionError(
+            f"spark is {given}, but it must be a session, as SparkSession.builder.getOrCreate() returns it"
+        )
 
 
 def json_object(value: Any) -> Json:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceRegistration
 
 import tidegate
@@ -97,6 +98,16 @@ def test_without_any_connector_one_sentence_says_what_to_install(spark, monkeypa
     monkeypatch.setattr(registration, "entry_points", lambda group: ())
     with pytest.raises(InstallationError, match="install tidegate with pip"):
         tidegate.register(spark)
+
+
+def test_a_second_session_is_registered_while_the_first_is_active(spark):
+    tidegate.register(spark)
+    active, second = SparkSession.getActiveSession(), spark.newSession()
+    tidegate.register(second)
+    tidegate.register(second)
+    assert SparkSession.getActiveSession() is active
+    options = {"kafka.bootstrap.servers": "localhost:9", "subscribe": "orders"}
+    assert "offset" in second.read.format("tidegate_kafka").options(**options).load().columns
 
 
 def test_no_secret_option_shows_in_a_plan(spark, capsys):
