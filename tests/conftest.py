@@ -4,6 +4,9 @@ import gc
 import os
 import shutil
 import signal
+import socket
+import subprocess
+import sys
 import tempfile
 from functools import cache
 from itertools import islice
@@ -167,9 +170,25 @@ def queue(sqs):
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory):
+def forks(tmp_path_factory):
+    """The address of a process of which the planners of the session are forks."""
+    address = str(tmp_path_factory.mktemp("forks") / "socket")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(address)
+        server.listen()  # until it has imported what they need, they wait
+        number = server.fileno()
+        process = subprocess.Popen(
+            [sys.executable, PLANNERS / "forks.py", str(number)], stdin=subprocess.PIPE, pass_fds=[number]
+        )
+    with process:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory, forks):
     """A session on two cores with every source registered, and Spark's built-in Kafka source to compare with."""
     home = tmp_path_factory.mktemp("spark")
+    os.environ["TIDEGATE_FORKS"] = forks
     session = (
         SparkSession.builder.master("local[2]")
         .appName("tidegate tests")
@@ -184,6 +203,7 @@ def spark(tmp_path_factory):
         .config("spark.driver.host", "127.0.0.1")
         .getOrCreate()
     )
+    del os.environ["TIDEGATE_FORKS"]  # it is for the planners of this session alone
     tidegate.register(session)
     yield session
     session.stop()
