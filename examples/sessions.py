@@ -55,7 +55,7 @@ spark = (
 tidegate.register(spark)
 rows = spark.readStream.format("tidegate_kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
 history = rows.option("startingOffsets", "earliest").option("endingOffsets", "latest").option("maxDrift", "1 hour")
-timed = history.option("sourceWatermark", "rows").load()
+timed = history.option("maxOutOfOrderness", "1 minute").option("sourceWatermark", "rows").load()
 sessions = tidegate.with_source_watermark(timed).groupBy("partition")
 counts = sessions.transformWithState(Sessions(), SESSION, outputMode="append", timeMode="EventTime")
 counts.writeStream.format("memory").queryName("sessions").trigger(availableNow=True).start().awaitTermination()
