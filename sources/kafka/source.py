@@ -188,6 +188,8 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
         prefixed = [name for name in options if name.startswith(_PREFIX)]
         properties = {name.removeprefix(_PREFIX): options.pop(name) for name in prefixed}
         servers = properties.pop("bootstrap.servers", None)
+        if servers is None and "kafkaproperties" not in options:
+            connection_config("localhost", properties)  # a misspelt name explains the missing one
         fields = super().fields_from_options(options)
         if servers is not None:
             fields["bootstrap_servers"] = servers

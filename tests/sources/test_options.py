@@ -145,6 +145,7 @@ def test_a_wrong_option_gets_one_sentence(options, sentence):
     ("options", "sentence"),
     [
         ({"subscribe": "orders"}, "the option 'kafka.bootstrap.servers' is missing"),
+        ({"kafka.bootstrap.server": "here"}, "'kafka.bootstrap.server'; did you mean 'kafka.bootstrap.servers'?"),
         ({"kafka.bootstrap.servers": "here"}, "one of the options subscribe, subscribePattern, assign must be set"),
         ({"kafka.bootstrap.servers": "here", "subscribePattern": "("}, "it is not a regular expression: missing )"),
         ({"kafka.bootstrap.servers": "here", "assign": "orders"}, "the option 'assign' is 'orders'"),
