@@ -19,7 +19,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.types import ArrayType, DataType, DoubleType, StringType, StructType
+from pyspark.sql.types import ArrayType, DataType, DecimalType, DoubleType, StringType, StructType
 
 from tidegate.add_ons import sentence_of
 from tidegate.errors import OptionError
@@ -160,7 +160,7 @@ class _TakenOut:
     def _outer(self, node: Any, text: str) -> Any:
         name = _function_name(node)
         if name in _KEPT:
-            return self.parsed(self._kept(node, name, text))
+            return self._kept(node, name, text)
         if self._is_aggregate(node):
             raise OptionError(
                 f"the aggregate {text!r} uses {as_written(node)}, which Spark keeps and the operator of windows does "
@@ -181,8 +181,8 @@ class _TakenOut:
     def _normalized(self, text: str) -> str:
         return normalized(text, case_sensitive=self._case_sensitive)
 
-    def _kept(self, node: Any, name: str, text: str) -> str:
-        """Return the column of an aggregate, or the text that computes it from columns."""
+    def _kept(self, node: Any, name: str, text: str) -> Any:
+        """Return the column of an aggregate, or what computes it from columns, in the form of Spark's parser."""
         if node.isDistinct():
             raise OptionError(
                 f"the aggregate {text!r} is of distinct values, which the operator of windows cannot keep"
@@ -192,12 +192,30 @@ class _TakenOut:
         kept = _KEPT[name]
         is_text = kept in {"sum", "avg"} and self._is_text(node)  # Spark adds up texts as doubles
         if kept != "avg":
-            return self._aggregate(node, kept, self._argument(node, name, as_double=is_text))
+            return self.parsed(self._aggregate(node, kept, self._argument(node, name, as_double=is_text)))
         mean = self._rows.groupBy().agg(f.expr(as_written(node))).schema[0].dataType
         value = self._argument(node, "avg", as_double=isinstance(mean, DoubleType))
         count = self._argument(node, "count", as_double=is_text)
         total = self._aggregate(node, "sum", value)
-        return f"CAST({total} / {self._aggregate(node, 'count', count)} AS {mean.simpleString()})"
+        number = self._aggregate(node, "count", count)
+        if isinstance(mean, DecimalType):
+            return self._mean_of_decimals(total, number, mean)
+        return self.parsed(f"CAST({total} / {number} AS {mean.simpleString()})")
+
+    def _mean_of_decimals(self, total: str, number: str, kind: DecimalType) -> Any:
+        """Return a mean as Spark's avg computes it: a division in SQL has fewer digits, or too few for large sums."""
+        types = java_of(self._spark).org.apache.spark.sql.types
+        expressions = java_of(self._spark).org.apache.spark.sql.catalyst.expressions
+        mean = expressions.DecimalDivideWithOverflowCheck(
+            self.parsed(total),
+            self.parsed(f"CAST({number} AS DECIMAL(20, 0))"),
+            types.DecimalType(kind.precision, kind.scale),
+            None,
+            self._spark.conf.get("spark.sql.ansi.enabled") != "true",
+        )
+        # Spark takes a sum of null for one that was too large.
+        nothing = self.parsed(f"CAST(NULL AS {kind.simpleString()})")
+        return expressions.If(self.parsed(f"{total} IS NULL"), nothing, mean)
 
     def _aggregate(self, node: Any, kept: str, argument: str) -> str:
         aggregate = f"{'sum' if kept == 'count' else kept}({argument})"

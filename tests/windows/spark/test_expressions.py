@@ -116,6 +116,31 @@ def test_texts_are_added_up_as_the_numbers_that_spark_reads_in_them(spark):
     assert [kind.simpleString() for kind in parts.kinds.values()] == ["double", "tinyint"]
 
 
+MEANS = {
+    "10, 2": ["0.01", "0.02", "0.02"],
+    "38, 20": ["0.01", "0.02", "0.02"],
+    "38, 38": ["0.1", "0.2", "0.2"],
+    "38, 0": [f"4{'1' * 33}", f"5{'7' * 33}", "1"],
+    "18, 4": [None] * 3,
+}
+
+
+def test_means_of_decimals_have_the_digits_of_spark_s_own(spark):
+    names = [f"c{place}" for place in range(len(MEANS))]
+    rows = spark.createDataFrame([*zip(*MEANS.values(), strict=True)], ", ".join(f"{name} string" for name in names))
+    rows = rows.select(
+        *(f.col(name).cast(f"decimal({kind})").alias(name) for name, kind in zip(names, MEANS, strict=True))
+    )
+    texts = {name: f"avg({name})" for name in names}
+    parts = parts_of(rows, texts)
+    arguments = rows.select(*(argument.of_row().alias(name) for name, argument in parts.arguments.items()))
+    whole = arguments.groupBy().agg(*(f.expr(text).alias(name) for name, text in parts.aggregates.items()))
+    theirs = rows.groupBy().agg(*(f.expr(text).alias(name) for name, text in texts.items()))
+    mine = whole.select(*(column.alias(name) for name, column in parts.results.items()))
+    assert mine.collect() == theirs.collect()
+    assert [field.dataType for field in mine.schema] == [field.dataType for field in theirs.schema]
+
+
 def test_every_aggregate_takes_a_filter(spark):
     parts = parts_of(
         spark.range(3).toDF("id"), {"n": "sum(id + 1) FILTER (WHERE id > 1) / max(id) FILTER (WHERE id < 2)"}
