@@ -185,15 +185,12 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
     @classmethod
     def fields_from_options(cls, options: dict[str, str]) -> dict[str, Any]:
         """Gather ``kafka.*`` in one field."""
-        prefixed = [name for name in options if name.startswith(_PREFIX)]
-        properties = {name.removeprefix(_PREFIX): options.pop(name) for name in prefixed}
+        properties = {n.removeprefix(_PREFIX): options.pop(n) for n in [*options] if n.startswith(_PREFIX)}
         servers = properties.pop("bootstrap.servers", None)
         if servers is None and "kafkaproperties" not in options:
             connection_config("localhost", properties)  # a misspelt name explains the missing one
-        fields = super().fields_from_options(options)
-        if servers is not None:
-            fields["bootstrap_servers"] = servers
-        return {**fields, "kafka": properties}
+        given = {} if servers is None else {"bootstrap_servers": servers}
+        return {**super().fields_from_options(options), **given, "kafka": properties}
 
     @model_validator(mode="before")
     @classmethod
