@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kafka import KafkaProducer
 
 from tests.support.command import await_that
-from tests.support.kafka.lab import Record, encode
+from tests.support.kafka.lab import Lab, Record, encode
 from tests.support.kafka.lab import batch as rows_of
 from tests.support.streams import append, new_topic
 from tidegate.alignment.index import TimeIndex
@@ -268,6 +268,8 @@ def committed(kafka):
         producer.send(topic, b"x", partition=0, timestamp_ms=at).get(60)
         producer.commit_transaction()
     producer.close()
+    # The broker confirms that it will write the last marker, not that it has.
+    await_that(lambda: Lab(kafka).end(topic, isolation_level="read_committed") == 20)
     return topic
 
 
