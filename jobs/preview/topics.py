@@ -121,6 +121,7 @@ _UNSURE_SAMPLES = 64
 _THIN_SAMPLES = (2, 64, 3_200)  # at each partition whose offsets do not all hold a record
 _THIN = 0.95
 _ROWS = 200  # offsets of a sample
+_NEW = 0.9  # the quantile of the times in a sample that few late or future records change
 
 
 class _Sample(NamedTuple):
@@ -323,7 +324,7 @@ def _parts(gaps: Sequence[Gap], samples: Sequence[_Sample]) -> Iterator[_Part]:
 def _history(curve: Curve, samples: Sequence[_Sample]) -> History:
     """Return the rows: those of the samples, and between these others like them.
 
-    Such rows are behind the curve, which is the newest time so far, or around the medians of samples where it is blind.
+    Such rows are behind the curve, which is the newest time so far, or where it is blind, what samples have for newest.
     """
     start, end, gaps = curve.start, curve.end, curve.gaps
     asked = sorted(samples, key=lambda sample: sample.start)
@@ -331,7 +332,7 @@ def _history(curve: Curve, samples: Sequence[_Sample]) -> History:
     parts = [*_parts(gaps, held)]
     blind = [part for part in parts if part.gap.is_unsure]
     sampled = {part.gap.start for part in blind}
-    known = [(float(part.offsets.mean()), float(np.median(part.times_ms))) for part in blind]
+    known = [(float(part.offsets.mean()), float(np.quantile(part.times_ms, _NEW))) for part in blind]
     for gap in gaps:
         if gap.start not in sampled:
             known += [(gap.start, gap.start_ms), (max(gap.start + 0.5, gap.end - 1), gap.before_ms - 1)]
