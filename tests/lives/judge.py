@@ -99,7 +99,7 @@ class Judge:
             if self.targets is not None:
                 last = min(last, self.targets.get(split, extent.begin))
             times = {p: counted_ms(log.records[p], self.present.options, now_ms) for p in range(extent.end)}
-            first = max(stood, extent.begin)
+            first = stood if stop is not None and stood >= stop else max(stood, extent.begin)
             is_finished = stop is not None and first >= stop
             views[split] = View(
                 log, extent.begin, first, max(last, stood), extent.settled, readable, times, is_finished
