@@ -95,7 +95,7 @@ _DAYS = {"month": 31, "year": 12 * 31}
 _MONTHS = re.compile(r"(\d+)\s+(month|year)s?\b", re.IGNORECASE)
 
 
-def with_source_watermark(rows: DataFrame, event_time: str | None = None, delay: str = "1 millisecond") -> DataFrame:
+def with_source_watermark(rows: DataFrame, event_time: str | None = None, delay: str | None = None) -> DataFrame:
     """Let Spark's watermark follow the source's watermark, and drop the rows that only hold it.
 
     rows: a stream of a tidegate source with ``sourceWatermark``, as ``load`` returns it.  With ``rows``, the
@@ -104,23 +104,27 @@ def with_source_watermark(rows: DataFrame, event_time: str | None = None, delay:
         at least the source's watermark, so a source that waits for the others of its group does not hold their state.
         None: Spark's watermark is on the column ``source_watermark``, one millisecond behind the source's, for the
         event-time timers of transformWithState.
-    delay: as in ``withWatermark``.  With ``event_time``, rows further behind the greatest time are late: it is the
+    delay: as in ``withWatermark``, with ``event_time`` only.  Rows further behind the greatest time are late: it is the
         out-of-orderness plus ``maxDrift`` where a query is live, or runs again.  Rows that the source's own watermark
         has passed are late in any case, so set ``maxOutOfOrderness`` as well.
 
-    Raises OptionError if a column is missing.
+    Raises OptionError if a column is missing, or one of ``event_time`` and ``delay``.
     """
+    if (event_time is None) != (delay is None):
+        raise OptionError(
+            f"with_source_watermark() has event_time={event_time!r} and delay={delay!r}, but it takes both or neither; "
+            "the delay is the out-of-orderness, plus maxDrift where a query is live, or runs again"
+        )
     for name in (SOURCE_WATERMARK, event_time or SOURCE_WATERMARK):
         if name not in rows.columns:
             raise OptionError(
                 f"the DataFrame has no column {name!r}; set sourceWatermark, and use it before other steps"
             )
-    stream, column = rows, SOURCE_WATERMARK
-    if event_time is not None:
-        column = event_time
-        at_least = later(f.col(SOURCE_WATERMARK), _milliseconds(delay))
-        stream = stream.withColumn(event_time, f.when(_is_data(), f.col(f"`{event_time}`")).otherwise(at_least))
-    return _without_watermark_rows(stream.withWatermark(column, delay))
+    if event_time is None or delay is None:
+        return _without_watermark_rows(rows.withWatermark(SOURCE_WATERMARK, "1 millisecond"))
+    at_least = later(f.col(SOURCE_WATERMARK), _milliseconds(delay))
+    timed = rows.withColumn(event_time, f.when(_is_data(), f.col(f"`{event_time}`")).otherwise(at_least))
+    return _without_watermark_rows(timed.withWatermark(event_time, delay))
 
 
 def follow_add_on_watermark(rows: DataFrame) -> DataFrame:

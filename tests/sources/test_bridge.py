@@ -72,15 +72,15 @@ class EmptySource(MemorySource):
         return EmptyRows()
 
 
-@pytest.mark.parametrize("event_time", [None, "timestamp"])
-def test_a_row_in_which_every_column_is_null_is_taken_for_no_watermark_row(spark, event_time):
+@pytest.mark.parametrize("on", [(), ("timestamp", "1 second")])
+def test_a_row_in_which_every_column_is_null_is_taken_for_no_watermark_row(spark, on):
     source = EmptySource(path="", source_watermark="rows")
     task = ReadTask((SplitRange("a", 0, 3),))
     partition = TaskPartition(task, None, {"source_watermark": 999}, watermark_row_ms={"source_watermark": 999})
     table = pa.Table.from_batches([*read_task(source, partition)])
     assert table.num_rows == 4
     rows = spark.createDataFrame(table, schema_of(source))
-    kept = tidegate.with_source_watermark(rows, event_time).collect()
+    kept = tidegate.with_source_watermark(rows, *on).collect()
     assert [(row["split"], row["timestamp"], row["source_watermark"].timestamp()) for row in kept] == [
         (None, None, 0.999)
     ] * 3
@@ -117,6 +117,14 @@ def test_a_stream_without_the_column_of_the_watermark_is_refused(spark, path):
     append(path, a=[0])
     with pytest.raises(OptionError, match="no column 'source_watermark'; set sourceWatermark"):
         tidegate.with_source_watermark(MemorySource(path=path).read_stream(spark))
+
+
+@pytest.mark.parametrize("given", [{"event_time": "timestamp"}, {"delay": "1 minute"}])
+def test_an_event_time_without_its_delay_would_lose_rows_and_is_refused(spark, path, given):
+    append(path, a=[0])
+    rows = MemorySource(path=path, source_watermark="rows").read_stream(spark)
+    with pytest.raises(OptionError, match="takes both or neither; the delay is the out-of-orderness, plus maxDrift"):
+        tidegate.with_source_watermark(rows, **given)
 
 
 @pytest.fixture
