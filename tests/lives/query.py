@@ -114,7 +114,7 @@ class Query:
         self.renew()
         end = self.run.latest_offset(start, Budget(rows=self.present.options.rows))
         self.renew()
-        self.name(end.get("group", {}).get("id", ""))
+        self.judge.id = end.get("group", {}).get("id", "")
         text = json.dumps(end)
         enumerator, report = self.source._opened, self.run.source_progress()
         if self.offsets and text == self.offsets[-1]:
@@ -124,17 +124,6 @@ class Query:
         self.planned = text
         self.rows = self.judge.plan(start, json.loads(text), enumerator, report)
         return True
-
-    def name(self, name: str) -> None:
-        """Learn the name of this member.
-
-        A run takes another one if a copy of its checkpoint has its own.  A source of the same query that planned before
-        took the copy for this member.
-        """
-        if self.judge.id not in ("", name) and len(self.judge.union.judges) > 1:
-            for promise in self.judge.promises.values():
-                promise.holding = False
-        self.judge.id = name
 
     def judge_restart(self, start: dict, planned: str) -> None:
         """Judge that only the checkpoint matters: a new run plans the same.
