@@ -72,12 +72,14 @@ class GroupFolder:
         self._me = Member(_new_name(), max_drift_ms, clocks.wall(), reads=reads)
         self._run, self._renewals, self._renewed_at = _new_name(), 0, float("-inf")
         self._after: str | None = None  # the run before
+        self._origin = self._me.id  # the name with which the query began: copies of its checkpoint share it
+        self._was_run = False  # since our offset was stored, perhaps from a copy
         self._other_members = OtherMembers(notes, lease_s, clocks.monotonic)
         self._peers: Mapping[str, _Peer] = {}  # members that the run's first offset names
         self._stored: Mapping[str, _Peer] = {}  # members that the last offset names
         self._stored_id: str | None = None
         self._met: set[str] = set()
-        self._joined = self._is_bounded = self._is_done = False
+        self._joined = self._is_bounded = self._is_done = self._has_planned = False
         self._plans = 0
         self._waits_for: tuple[str, int | None] | None = None
         self._progress: Json | None = None
@@ -102,6 +104,7 @@ class GroupFolder:
         self._joined_at, self._joined_ms = self._clock(), int(self._clocks.wall() * 1000)
         if state is not None:
             self._me = replace(self._me, id=str(state["id"]))
+            self._origin = str(state.get("origin", state["id"]))
             self._after, self._peers = state.get("run"), self._stored
         if self._clocks.are_real:
             threading.Thread(target=self._renew_for_ever, name="tidegate-group-lease", daemon=True).start()
@@ -136,7 +139,8 @@ class GroupFolder:
         self._after = self._run
 
     def tell_done(self, *, done: bool) -> None:
-        """Report whether this member reads nothing more before new records come, or before its next run."""
+        """Report after a plan whether this member reads nothing more before records come, or before its next run."""
+        self._has_planned = True
         if done != self._is_done:
             self._is_done = done
             self._write()
@@ -162,6 +166,7 @@ class GroupFolder:
                     "plans": self._plans,
                     "run": self._run,
                     "after": self._after,
+                    "origin": self._origin,
                     "waits_for": self._waits_for,
                 }
                 self._notes.write(self._me.id, {**about, "renewal": self._renewals, "done": self._is_done, **shown})
@@ -173,6 +178,8 @@ class GroupFolder:
         if note is None and (own := self._other_members.own_note) is not None:
             self._other_members.check_place(own, self._notes.names())
         run = None if note is None else note.get("run")
+        if not self._renewals:
+            self._was_run = note is not None and run != self._after
         if not isinstance(run, str) or run == self._run:
             return
         if self._renewals:
@@ -232,6 +239,7 @@ class GroupFolder:
         return {
             "id": self._me.id,
             "run": self._run,
+            **({} if self._me.id == self._origin else {"origin": self._origin}),
             "peers": {name: list(p) for name, p in sorted(self._named().items())},
         }
 
@@ -252,6 +260,8 @@ class GroupFolder:
         """Return the member to wait for before anything is read."""
         if self._stored_id != self._me.id:  # the others do not know this member yet
             return self._me.id
+        if (moved := self._moved_on()) is not None:
+            return moved
         is_over = self._clock() - self._joined_at > self._lease_s
         if is_over and self._expected is not None:
             _LOG.warning("alignmentMembers is %d, but only %d came; the group begins", self._expected, others + 1)
@@ -259,6 +269,18 @@ class GroupFolder:
         if self._expected:
             return "a member that is not there yet"
         return None if is_over and not self._is_bounded else min(self._absent(), default=None)
+
+    def _moved_on(self) -> str | None:
+        """Return a member of which another run may have taken over the note, as our checkpoint has copies.
+
+        Spark asks the sources of a query one after the other.  A source after us therefore may not have said yet that
+        it goes on under another name, so the first plan of a run reads nothing by what its note says.
+        """
+        known = self._other_members.known(self._me.id)
+        if self._has_planned or not (self._was_run or any(it.origin == self._origin for it in known.values())):
+            return None
+        moved = (name for name in self._peers.keys() & known.keys() if not self._runs_as_before(known[name]))
+        return min(moved, default=None)
 
     def _absent(self) -> set[str]:
         """Return the members that the run's first offset names, and that have no note."""

@@ -36,7 +36,7 @@ class _MemberNote(_Strict):
     reads: Annotated[str, Field(max_length=10_000)]
 
 
-NOTE_LAYOUT = 4
+NOTE_LAYOUT = 5
 
 
 class _Note(_Strict):
@@ -47,17 +47,19 @@ class _Note(_Strict):
     plans: the number of its plans in this run.
     run: the name of its run.
     after: the name of the run that stored the offset with which this one began; None: the query began with it.
+    origin: the name with which the member's query began: members that go on from copies of its checkpoint share it.
     renewal: a number that grows with each note of the run.
     done: the member reads nothing more before new records come or, in a bounded run, before its next run.
     waits_for: the member, and the low of that member, without which this bounded run can read nothing more.
     progress: that of its last plan, for display.
     """
 
-    v: Literal[4]
+    v: Literal[5]
     member: _MemberNote
     plans: int
     run: _Name
     after: _Name | None = None
+    origin: _Name
     renewal: int
     done: bool = False
     waits_for: tuple[_Name, _Time | None] | None = Field(default=None, strict=False)
@@ -84,6 +86,7 @@ class Heard(NamedTuple):
     member: Member
     plans: int
     run: str
+    origin: str
     renewal: int
     done: bool
     waits_for: tuple[str, int | None] | None
@@ -170,4 +173,14 @@ class OtherMembers:
         if before is not None and (before.run, before.renewal) == (said.run, said.renewal):
             return before
         member = Member(**said.member.model_dump())
-        return Heard(member, said.plans, said.run, said.renewal, said.done, said.waits_for, now, renewed=not is_first)
+        return Heard(
+            member,
+            said.plans,
+            said.run,
+            said.origin,
+            said.renewal,
+            said.done,
+            said.waits_for,
+            now,
+            renewed=not is_first,
+        )

@@ -123,10 +123,10 @@ class Membership:
         else:  # this batch is replayed before the first plan of this run
             self.join(group, progress, bounded=bounded)
 
-    def done(self) -> None:
-        """Report that this member reads no more before records come, or in this bounded run."""
+    def unchanged(self, *, done: bool) -> None:
+        """Report after a plan without a batch whether we read no more before records come, or in this bounded run."""
         if self._group is not None:
-            self._group.tell_done(done=True)
+            self._group.tell_done(done=done)
 
     def leave(self) -> None:
         """Stop holding back the others, unless a bounded run has ended; may be called twice."""
@@ -266,8 +266,8 @@ class SourceCoordinator:
         self._reporter.report(reported, observed.extents, opened, self._membership.name_of(reported))
         # A repeated offset would end a bounded run, which must not end while other members hold it back.
         if put_off or (is_nothing and held_by is None):
-            if not put_off and (self._is_bounded or self._membership.holder(planned) is None):
-                self._membership.done()
+            is_done = not put_off and (self._is_bounded or self._membership.holder(planned) is None)
+            self._membership.unchanged(done=is_done)
             if self._is_bounded:
                 self._log.ended(reported, unread, self._membership.name_of(planned))
             opened.pause(start, self._changes_by_itself_at_s(opened, unread, put_off=put_off))

@@ -67,7 +67,7 @@ class Judge:
     def may_trust_clock(self) -> bool:
         """Return whether the time since a run was stored is known: the clock did not jump, or new records show it."""
         clock, options, (begun_s, before_ms, adjusted_s) = self.present.clock, self.present.options, self.stored_run
-        records = [record for log in self.subscribed.values() for record in log.records]
+        records = [record for log in self.subscribed.values() for record in log.records[: log.end]]
         times = [at_ms for record in records if (at_ms := counted_ms(record, options, clock.wall_ms)) is not None]
         newest_ms = max(times, default=NEVER)
         self.this_run = (clock.now, newest_ms, clock.adjusted_s)

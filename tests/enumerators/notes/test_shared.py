@@ -99,13 +99,11 @@ def test_of_two_members_that_wake_at_once_one_sees_the_other(notes):
 
 
 WHOLE = {"id": "other", "max_drift_ms": 10, "joined": 1.0, "low_ms": 100, "reads": "orders"}
+SAID = {"plans": 1, "run": "r", "origin": "o", "v": NOTE_LAYOUT}
 DAMAGED = [
+    *(json.dumps(note).encode() for note in ({}, [], 7, {**SAID, "member": {"age": 7}, "renewal": 1})),
     *(
-        json.dumps(note).encode()
-        for note in ({}, [], 7, {"member": {"age": 7}, "plans": 1, "run": "r", "v": NOTE_LAYOUT, "renewal": 1})
-    ),
-    *(
-        json.dumps({"member": {**WHOLE, **change}, "plans": 1, "run": "r", "v": NOTE_LAYOUT, "renewal": 2}).encode()
+        json.dumps({**SAID, "member": {**WHOLE, **change}, "renewal": 2}).encode()
         for change in (
             {"low_ms": float("nan")},
             {"low_ms": 1e300},
@@ -134,7 +132,7 @@ def test_a_note_that_cannot_be_read_counts_as_absent_is_named_and_its_lease_runs
     clock = Clock()
     group = GroupFolder(notes(), 10, clocks=clock.clocks, lease_s=LEASE_S)
     group.join({"id": "me", "peers": {"other": ["r", 1]}})
-    notes().write("other", {"member": WHOLE, "plans": 1, "run": "r", "v": NOTE_LAYOUT, "renewal": 1})
+    notes().write("other", {**SAID, "member": WHOLE, "renewal": 1})
     assert group.bound(1000, 5) == GroupBound(100, 110, "other")
     open_folder(location, config).within("join").write("other.json", data)
     for _ in range(2):
