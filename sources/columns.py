@@ -10,11 +10,14 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
+from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from tidegate.errors import OptionError, did_you_mean
 from tidegate.readers.registry.columns import Form, Mode, column_of_subject
+from tidegate.sources.options import sentence_of
 from tidegate.sources.registry_options import registry_config
 from tidegate.sources.tasks import ADD_ON_WATERMARK, SOURCE_WATERMARK, WATERMARK_ROW_US
 from tidegate.spark_private import arrow_udf, from_arrow_type
@@ -74,7 +77,13 @@ def _decoded(
     message: str | None,
 ) -> Column:
     if mode not in get_args(Mode):
-        raise OptionError(f"mode is {mode!r}: expected FAILFAST or PERMISSIVE{did_you_mean(mode, get_args(Mode))}")
+        raise OptionError(f"mode is {mode!r}: expected FAILFAST or PERMISSIVE{did_you_mean(str(mode), get_args(Mode))}")
+    for name, text, example in (("subject", subject, "orders-value"), ("message", message or "", "shop.Order")):
+        if not isinstance(text, str):
+            raise OptionError(f"{name} is {text!r}, but it must be a text, such as {example!r}")
+    for name, data in zip(("data", "headers"), columns, strict=True):
+        if not isinstance(data, Column | str) and (name == "data" or data is not None):
+            raise OptionError(f"{name} is {data!r}, but it must be a column or its name")
     column = column_of_subject(registry_config(options), form, subject, mode, message)
 
     def decode(values: pa.Array) -> pa.Array:
@@ -92,6 +101,7 @@ def _decoded(
 
 _EPOCH = "timestamp_ntz'1970-01-01'"  # of no time zone
 _DAYS = {"month": 31, "year": 12 * 31}
+_PREFIX = re.compile(r"\A\s*interval\b", re.IGNORECASE)  # which withWatermark takes
 _MONTHS = re.compile(r"(\d+)\s+(month|year)s?\b", re.IGNORECASE)
 
 
@@ -108,23 +118,48 @@ def with_source_watermark(rows: DataFrame, event_time: str | None = None, delay:
         out-of-orderness plus ``maxDrift`` where a query is live, or runs again.  Rows that the source's own watermark
         has passed are late in any case, so set ``maxOutOfOrderness`` as well.
 
-    Raises OptionError if a column is missing, or one of ``event_time`` and ``delay``.
+    Raises OptionError if a column is missing or no timestamp, and for a wrong delay.
     """
+    check_is_frame("with_source_watermark", rows)
     if (event_time is None) != (delay is None):
         raise OptionError(
             f"with_source_watermark() has event_time={event_time!r} and delay={delay!r}, but it takes both or neither; "
             "the delay is the out-of-orderness, plus maxDrift where a query is live, or runs again"
         )
-    for name in (SOURCE_WATERMARK, event_time or SOURCE_WATERMARK):
+    if not isinstance(event_time, str | None):
+        raise OptionError(f"event_time is {event_time!r}, but it must be the name of a column, such as 'timestamp'")
+    for name in (SOURCE_WATERMARK, SOURCE_WATERMARK if event_time is None else event_time):
         if name not in rows.columns:
             raise OptionError(
                 f"the DataFrame has no column {name!r}; set sourceWatermark, and use it before other steps"
             )
     if event_time is None or delay is None:
         return _without_watermark_rows(rows.withWatermark(SOURCE_WATERMARK, "1 millisecond"))
+    kind = rows.schema[event_time].dataType
+    if not isinstance(kind, TimestampType | TimestampNTZType):
+        raise OptionError(f"the event time {event_time!r} is {kind.simpleString()}, but it must be a timestamp")
+    _check_delay(rows, delay)
     at_least = later(f.col(SOURCE_WATERMARK), _milliseconds(delay))
     timed = rows.withColumn(event_time, f.when(_is_data(), f.col(f"`{event_time}`")).otherwise(at_least))
     return _without_watermark_rows(timed.withWatermark(event_time, delay))
+
+
+def check_is_frame(call: str, rows: object) -> None:
+    """Raise OptionError unless something is a DataFrame, classic or of Spark Connect."""
+    if not isinstance(rows, DataFrame):
+        raise OptionError(f"{call}() takes a DataFrame, and not a {type(rows).__name__}")
+
+
+def _check_delay(rows: DataFrame, delay: object) -> None:
+    why = ""
+    if isinstance(delay, str):
+        try:
+            rows.withWatermark(SOURCE_WATERMARK, delay)
+        except PySparkException as error:
+            why = f": {sentence_of(error)}"
+        else:
+            return
+    raise OptionError(f"delay is {delay!r}, but it must be an interval for withWatermark, such as '10 minutes'{why}")
 
 
 def follow_add_on_watermark(rows: DataFrame) -> DataFrame:
@@ -146,7 +181,7 @@ def _milliseconds(interval: str) -> Column:
 
     A day has 24 hours, a month 31 days, and a year 12 such months (Spark: IntervalUtils.getDuration).
     """
-    in_days = _MONTHS.sub(lambda part: f"{int(part[1]) * _DAYS[part[2].lower()]} days", interval)
+    in_days = _MONTHS.sub(lambda part: f"{int(part[1]) * _DAYS[part[2].lower()]} days", _PREFIX.sub("", interval))
     return f.expr(f"timestampdiff(MILLISECOND, {_EPOCH}, {_EPOCH} + interval {in_days})")
 
 

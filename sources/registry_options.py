@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
@@ -29,6 +30,8 @@ def registry_config(options: Mapping[str, str]) -> RegistryConfig:
 
     Raises OptionError, which shows no value, for an unknown, missing or contradictory one.
     """
+    if not isinstance(options, Mapping) or not all(isinstance(text, str) for text in chain(*options.items())):
+        raise OptionError(f"options must map names to texts, such as {{{_URL!r}: 'http://registry:8081'}}")
     given = {name.lower(): value for name, value in options.items()}
     if unknown := next((name for name in given if name not in _FIELDS), None):
         raise OptionError(f"there is no option {unknown!r}{did_you_mean(unknown, _FIELDS)}")

@@ -210,7 +210,7 @@ def register(spark: SparkSession, *others: type[SourceContract]) -> None:
 
     others: connectors of your own that no package installs.
 
-    Raises OptionError for a value that is not a class of a source, and InstallationError if no connector is installed.
+    Raises OptionError for anything but the class of a source, and InstallationError if no connector is installed.
 
     Call it once per session.  On a local master the Python workers then also run this interpreter.  Plans of the
     session hide the values of secret options (``spark.sql.redaction.options.regex``).
@@ -263,3 +263,6 @@ def _check_class(source: object) -> None:
         raise OptionError(f"register() takes the class {name}; a source of it needs no name: use its read_stream()")
     if not (isinstance(source, type) and issubclass(source, SourceContract)):
         raise OptionError(f"register() takes classes of sources, and {source!r} is not one")
+    lacks = [*([] if hasattr(source, "connector") else ["connector"]), *sorted(source.__abstractmethods__)]
+    if lacks:
+        raise OptionError(f"register() takes classes of sources, and {source.__name__} lacks {', '.join(lacks)}")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidegate.enumerators.planning.offset import INITIAL_OFFSET, check_same_state
     from tidegate.sources.add_on import LATE_DROPPED, MORE_RECORDS, PASSING_STEPS, RECORDS, AddOn, RowStage, StageCall
     from tidegate.sources.bridge import Driver, check_has_watermarks, coordinator_of, schema_of, source_of
-    from tidegate.sources.columns import follow_add_on_watermark, later
+    from tidegate.sources.columns import check_is_frame, follow_add_on_watermark, later
     from tidegate.sources.options import in_one_sentence, option_names, sentence_of
     from tidegate.sources.session import session_conf
     from tidegate.sources.tasks import ADD_ON_WATERMARK, END_OF_TIME_MS, SOURCE_WATERMARK
@@ -46,6 +46,7 @@ _HOMES = {
     "StageCall": "tidegate.sources.add_on",
     "TimeIndex": "tidegate.alignment.index",
     "check_has_watermarks": "tidegate.sources.bridge",
+    "check_is_frame": "tidegate.sources.columns",
     "check_same_state": "tidegate.enumerators.planning.offset",
     "coordinator_of": "tidegate.sources.bridge",
     "follow_add_on_watermark": "tidegate.sources.columns",
@@ -80,6 +81,7 @@ __all__ = [
     "StageCall",
     "TimeIndex",
     "check_has_watermarks",
+    "check_is_frame",
     "check_same_state",
     "coordinator_of",
     "follow_add_on_watermark",

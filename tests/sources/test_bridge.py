@@ -89,6 +89,7 @@ def test_a_row_in_which_every_column_is_null_is_taken_for_no_watermark_row(spark
 @pytest.mark.parametrize(
     ("delay", "seconds"),
     [
+        ("Interval 90 seconds", 90),
         ("2 weeks", 14 * 86_400),
         ("1 day 90 minutes", 86_400 + 5_400),
         ("1500 milliseconds", 1.5),
@@ -125,6 +126,26 @@ def test_an_event_time_without_its_delay_would_lose_rows_and_is_refused(spark, p
     rows = MemorySource(path=path, source_watermark="rows").read_stream(spark)
     with pytest.raises(OptionError, match="takes both or neither; the delay is the out-of-orderness, plus maxDrift"):
         tidegate.with_source_watermark(rows, **given)
+
+
+@pytest.mark.parametrize(
+    ("event_time", "delay", "sentence"),
+    [
+        (5, "1 minute", "event_time is 5, but it must be the name of a column"),
+        (["timestamp"], "1 minute", "event_time is .'timestamp'., but it must be the name of a column"),
+        ("", "1 minute", "the DataFrame has no column ''"),
+        ("split", "1 minute", "the event time 'split' is string, but it must be a timestamp"),
+        ("timestamp", timedelta(minutes=1), r"delay is datetime.timedelta\(seconds=60\), but .* such as '10 minutes'"),
+        ("timestamp", "soon", "delay is 'soon', but .* such as '10 minutes'"),
+        ("timestamp", "", "delay is '', but .* such as '10 minutes'"),
+        ("timestamp", "-1 second", "delay is '-1 second', but .* such as '10 minutes'"),
+    ],
+)
+def test_a_wrong_event_time_or_delay_is_told_in_one_sentence(spark, path, event_time, delay, sentence):
+    rows = MemorySource(path=path, source_watermark="rows").read_stream(spark)
+    with pytest.raises(OptionError, match=sentence) as raised:
+        tidegate.with_source_watermark(rows, event_time, delay)
+    assert "\n" not in str(raised.value)
 
 
 @pytest.fixture

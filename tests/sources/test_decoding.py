@@ -95,11 +95,31 @@ def test_an_id_may_be_in_a_header(spark):
         ({}, "FAILFAST", "the option 'schema.registry.url' is missing"),
         ({"schema.registry.urll": "x"}, "FAILFAST", "no option .*; did you mean 'schema.registry.url'"),
         ({"schema.registry.url": "x"}, "DROP", "mode is 'DROP': expected FAILFAST or PERMISSIVE"),
+        ({"schema.registry.url": "x"}, None, "mode is None: expected FAILFAST or PERMISSIVE"),
+        (None, "FAILFAST", "options must map names to texts, such as {'schema.registry.url': 'http"),
+        ("http://registry", "FAILFAST", "options must map names to texts"),
+        ({"schema.registry.url": 5}, "FAILFAST", "options must map names to texts"),
+        ({5: "x"}, "FAILFAST", "options must map names to texts"),
     ],
 )
 def test_a_wrong_option_is_told_at_once(options, mode, sentence):
     with pytest.raises(OptionError, match=sentence):
         tidegate.from_avro("value", "clicks-value", options, mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"data": None}, "data is None, but it must be a column or its name"),
+        ({"headers": ["headers"]}, r"headers is \['headers'\], but it must be a column or its name"),
+        ({"subject": None}, "subject is None, but it must be a text, such as 'orders-value'"),
+        ({"message": 5}, "message is 5, but it must be a text, such as 'shop.Order'"),
+    ],
+)
+def test_a_wrong_argument_is_told_before_the_registry_is_asked(given, sentence):
+    arguments = {"data": "value", "subject": "clicks-value", "options": {"schema.registry.url": "http://127.0.0.1:9"}}
+    with pytest.raises(OptionError, match=sentence):
+        tidegate.from_protobuf(**{**arguments, **given})
 
 
 @pytest.mark.parametrize(

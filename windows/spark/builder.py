@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, MapType, StringType, StructType, TimestampType, VariantType
 
+from tidegate.add_ons import check_is_frame
 from tidegate.errors import OptionError
 from tidegate.spark_private import is_classic
 from tidegate.windows import (
@@ -65,8 +66,7 @@ def windowed(rows: DataFrame, key: str | Sequence[str], event_time: str | None =
 
 
 def _check_stream(rows: DataFrame) -> None:
-    if not isinstance(rows, DataFrame):
-        raise OptionError(f"windowed() takes a DataFrame, not {rows!r}")
+    check_is_frame("windowed", rows)
     if not is_classic(rows):
         raise OptionError(
             f"windows are for a DataFrame of a classic session of Spark, not {type(rows).__module__}.DataFrame: "
@@ -164,6 +164,8 @@ class WindowedStream:
     def _check_output(self, name: str, others: Collection[str]) -> None:
         if not isinstance(name, str) or not name:
             raise OptionError(f"the side output must have a name, such as 'late', and not {name!r}")
+        if "`" in name:
+            raise OptionError(f"the side output {name!r} has a backtick, which Spark takes for a quote: rename it")
         if name == RESULTS:
             raise OptionError(f"the side output cannot be called {name!r}, as the results are")
         if name.lower() in map(str.lower, others):
@@ -196,9 +198,7 @@ class WindowedStream:
         """
         if (function is None) == (not expressions):
             raise OptionError("aggregate() takes an aggregate function, or Spark expressions by the names of results")
-        for name, text in expressions.items():
-            if not isinstance(text, str):
-                raise OptionError(f"the aggregate {name!r} must be the text of an expression, such as 'sum(amount)'")
+        _check_texts(expressions)
         if function is None:
             if process is not None:
                 raise OptionError("aggregate() takes a process function behind an aggregate function only")
@@ -242,6 +242,7 @@ class WindowedStream:
         expressions: as ``aggregate`` takes them.  With them the text also says what tasks of the source do.
         """
         why = self._why_operator
+        _check_texts(expressions)
         self._check_expressions(expressions)
         if why is not None:
             way = f"the operator of tidegate.windows, because {why}"
@@ -306,6 +307,12 @@ class WindowedStream:
 
     def _stream(self) -> operating.Stream:
         return operating.Stream(self._rows, self._keys, self._event_time, self._late, self._outputs, self._buckets)
+
+
+def _check_texts(expressions: Mapping[str, object]) -> None:
+    for name, text in expressions.items():
+        if not isinstance(text, str):
+            raise OptionError(f"the aggregate {name!r} must be the text of an expression, such as 'sum(amount)'")
 
 
 def _check_process(method: str, function: ProcessWindowFunction | None) -> None:

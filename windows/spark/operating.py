@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType, TimestampType
 
-from tidegate.add_ons import RECORDS, sentence_of
+from tidegate.add_ons import RECORDS, check_is_frame, sentence_of
 from tidegate.errors import OptionError, needing
 from tidegate.spark_private import to_arrow_schema
 from tidegate.windows import Aggregate, SqlAggregates, WindowFunction, WindowOperator
@@ -199,6 +199,12 @@ def split_outputs(batch: DataFrame, *names: str) -> tuple[DataFrame, ...]:
 
     Raises OptionError if the batch has no side output of a name.
     """
+    check_is_frame("split_outputs", batch)
+    for name in names:
+        if not isinstance(name, str):
+            raise OptionError(f"split_outputs() takes the names of side outputs, such as 'late', and not {name!r}")
+    if not names and OUTPUT not in batch.columns:
+        raise OptionError("the batch has no side outputs: its rows are all results")
     rows = {name: row_column(name) for name in names}
     for name, column in rows.items():
         if OUTPUT not in batch.columns or column not in batch.columns:

@@ -86,6 +86,15 @@ def test_offsets_that_spark_connect_has_as_texts_are_read():
         (lambda: tidegate.register(None, ORDERS), r"register\(\) takes the class KafkaSource; .* use its read_stream"),
         (lambda: tidegate.register(None, "outbox"), r"register\(\) takes classes of sources, and 'outbox' is not one"),
         (
+            lambda: tidegate.register(None, tidegate.Source),
+            r"register\(\) takes classes of sources, and Source lacks connector, arrow_schema, enumerator, reader",
+        ),
+        (
+            lambda: tidegate.with_source_watermark(None, "timestamp", "1 minute"),
+            r"with_source_watermark\(\) takes a DataFrame, and not a NoneType",
+        ),
+        (lambda: tidegate.split_outputs(None, "late"), r"split_outputs\(\) takes a DataFrame, and not a NoneType"),
+        (
             lambda: tidegate.register(tidegate.KafkaSource),
             "spark is the class KafkaSource, but it must be a session, as",
         ),

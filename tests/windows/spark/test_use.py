@@ -147,6 +147,15 @@ MISTAKES = {
     "the batch has no side output 'lat', whose rows would be in the column 'lat_row': name it": lambda r, w, s, p: (
         tidegate.split_outputs(w.side_output_late("late").aggregate(n="count(*)"), "late", "lat")
     ),
+    "side output 'late', whose rows": lambda r, w, s, p: tidegate.split_outputs(w.aggregate(n="count(*)"), "late"),
+    r"takes the names of side outputs, such as 'late', and not \['late'\]": lambda r, w, s, p: tidegate.split_outputs(
+        w.side_output_late("late").aggregate(n="count(*)"), ["late"]
+    ),
+    "the batch has no side outputs: its rows are all results": lambda r, w, s, p: tidegate.split_outputs(
+        w.aggregate(n="count(*)")
+    ),
+    "the side output 'a`b' has a backtick": lambda r, w, s, p: w.side_output_late("a`b"),
+    "the aggregate 'n' must be the text of an expression": lambda r, w, s, p: w.explain(n=f.count("*")),
     "takes a schema with an aggregate function only": lambda r, w, s, p: w.aggregate(schema="n int", n="count(*)"),
     "schema is 'n bigintt', but: Unsupported data type .BIGINTT.": lambda r, w, s, p: w.aggregate(
         First(), schema="n bigintt"
@@ -155,7 +164,7 @@ MISTAKES = {
     "event_time=.'timestamp'. must be the name of a column": lambda r, w, s, p: tidegate.windowed(
         r, "split", ["timestamp"]
     ),
-    r"windowed\(\) takes a DataFrame, not None": lambda r, w, s, p: tidegate.windowed(None, "split"),
+    r"windowed\(\) takes a DataFrame, and not a NoneType": lambda r, w, s, p: tidegate.windowed(None, "split"),
     "the key 'split' is named twice": lambda r, w, s, p: tidegate.windowed(r, ["split", "split"]),
     "the stream has several columns 'split': rename": lambda r, w, s, p: tidegate.windowed(
         r.withColumnRenamed("position", "SPLIT").select("*", f.lit(1).alias("Split")), "split"
