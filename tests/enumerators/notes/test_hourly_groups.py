@@ -282,6 +282,24 @@ def test_copies_of_a_query_of_two_sources_keep_its_rows_when_one_runs_alone_and_
             assert unread[1:] == query.spark.dropped(unread, HOUR_MS + 1) == []
 
 
+@pytest.mark.parametrize("first", ["the original", "its copy"])
+def test_the_same_where_a_source_that_was_quiet_has_stored_nothing_since_it_was_copied(tmp_path, first):
+    clock, quiet, busy = Clock(), Logs(a=[24 * HOUR_MS]), Logs(a=[23 * HOUR_MS + 1, 24 * HOUR_MS - 1])
+    original = JointQuery(clock, [quiet, busy], tmp_path)
+    for _ in range(3):
+        run(original)
+        clock.sleep(3600)
+    copy = original.copied()
+    alone, other = (original, copy) if first == "the original" else (copy, original)
+    busy.times["a"] += [26 * HOUR_MS, 40 * HOUR_MS]
+    before = alone.members[0].offset
+    run(alone)
+    assert (alone.members[0].offset, len(alone.members[1].seen)) == (before, 4 if alone is original else 2)
+    quiet.times["a"].append(39 * HOUR_MS)
+    run(other, alone)
+    assert (original.late, copy.late) == ([], [])
+
+
 def test_a_run_that_stored_nothing_and_one_that_was_killed_go_on_as_the_same_member(tmp_path, caplog):
     hourly = Hourly(tmp_path)
     ids = set()
