@@ -14,7 +14,7 @@ from tidegate.alignment.splits import Extent, Head, Horizon, Positions, SplitId,
 from tidegate.enumerators.contract import Divergence, Json, SplitEnumerator
 from tidegate.enumerators.kafka.commits import GroupCommits
 from tidegate.enumerators.kafka.heads import HeadFinder
-from tidegate.enumerators.kafka.offsets import OffsetsSpec, look_up, progress_by_topic, resolve
+from tidegate.enumerators.kafka.offsets import EndsByTime, OffsetsSpec, look_up, progress_by_topic, resolve
 from tidegate.enumerators.kafka.subscription import Subscription, find_partitions, named_topics
 from tidegate.enumerators.kafka.topics import KafkaSnapshot, KnownTopics, LogCut, LogEnds, recreated_since
 from tidegate.enumerators.planning.run_log import first_names
@@ -68,6 +68,7 @@ class KafkaEnumerator(SplitEnumerator):
         self._topics = KnownTopics(stored.topics)
         self._taken_over_ms = stored.taken_over_ms
         self._archive_version = stored.archive
+        self._ends = EndsByTime(stored.ends)
         event_times = stored.with_detected_unit(event_times or RecordTimes())
         self._detects_unit = event_times.unit_is_unknown or stored.event_time_unit is not None
         self._find_head = HeadFinder(event_times)
@@ -139,6 +140,7 @@ class KafkaEnumerator(SplitEnumerator):
         gone = self.lost(removed)
         if gone:
             _LOG.warning("%s no longer exist, and are no longer read (failOnDataLoss is false)", first_names(gone))
+        self._ends.forget(_partitions(gone))
         self._topics.forget(_partitions(gone), named_topics(self._subscription))
         return gone
 
@@ -161,7 +163,12 @@ class KafkaEnumerator(SplitEnumerator):
         """Resolve the ending offsets, if there are any."""
         if self._stopping is None or not splits:
             return dict.fromkeys(splits)
-        return _by_split(resolve(self._stopping, _partitions(splits), self._client, self._found, self._history))
+        partitions, ids = _partitions(splits), self._client.topic_ids
+        known = [p for p in partitions if p in self._ends.partitions]
+        self._ends.forget([p for p in known if self._topics.is_another(p.topic, ids.get(p.topic))])
+        epochs = {p: epoch for p in known if (epoch := self._topics.epoch(p)) is not None}
+        self._asked(lambda: self._epoch_ends(epochs))
+        return _by_split(resolve(self._stopping, partitions, self._client, self._found, self._history, self._ends))
 
     def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
         """Request the beginning and the end of each log, which is settled when no transaction is open."""
@@ -198,10 +205,9 @@ class KafkaEnumerator(SplitEnumerator):
         if self._topics.is_settled:
             return {}
         divergences = self._asked(
-            lambda: self._topics.divergences(
-                by_partition, self._logs.begins, self._client.topic_ids, self._client.epoch_ends
-            )
+            lambda: self._topics.divergences(by_partition, self._logs.begins, self._client.topic_ids, self._epoch_ends)
         )
+        self._ends.forget(divergences)
         for partition, divergence in divergences.items():
             if self._history is not None and isinstance(divergence, LogCut):
                 self._history.check_kept(partition.split_id, divergence.position)
@@ -213,6 +219,11 @@ class KafkaEnumerator(SplitEnumerator):
         earlier = {p: epoch for p, epoch in asked.items() if epoch < self._logs.leader_epochs.get(p, epoch)}
         ends = self._asked(lambda: self._client.epoch_ends(earlier)) if earlier else {}
         return {partition.split_id: end for partition, (_, end) in ends.items() if end >= 0}
+
+    def _epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, tuple[int, int]]:
+        ends = self._client.epoch_ends(epochs) if epochs else {}
+        self._ends.cut(ends)
+        return ends
 
     def _begin(self, partition: TopicPartition) -> int:
         begin = self._logs.begins.get(partition, 0)
@@ -317,7 +328,8 @@ class KafkaEnumerator(SplitEnumerator):
         unit = getattr(self._find_head.event_times.assigner, "unit", None) if self._detects_unit else None
         version = None if self._history is None else self._history.version
         topics = self._topics.snapshot()
-        return KafkaSnapshot(self._cluster_id, unit, topics, self._taken_over_ms, version).to_json() or None
+        ends = self._ends.snapshot()
+        return KafkaSnapshot(self._cluster_id, unit, topics, self._taken_over_ms, version, ends).to_json() or None
 
     def own_progress(self, positions: Positions, ends: Positions) -> Json:
         """Return what dashboards of Spark's built-in source look at."""

@@ -85,17 +85,55 @@ class OffsetsSpec:
         return self.by_partition[partition]
 
 
+class EndsByTime:
+    """The ends at the first records at or after a time.
+
+    They stay, because retention and compaction may delete these records: a later one is not the end then.
+    """
+
+    def __init__(self, stored: Mapping[SplitId, tuple[int, int]]) -> None:
+        self._ends = {TopicPartition.of(split): end for split, end in stored.items()}
+
+    @property
+    def partitions(self) -> Collection[TopicPartition]:
+        """The partitions with a known end."""
+        return self._ends.keys()
+
+    def of(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the ends that are known for these times."""
+        known = {p: self._ends.get(p, (None, 0)) for p in times_ms}
+        return {p: end for p, (at_ms, end) in known.items() if at_ms == times_ms[p]}
+
+    def note(self, times_ms: Mapping[TopicPartition, int], records: Mapping[TopicPartition, int]) -> None:
+        """Learn of the first records at or after times."""
+        self._ends.update({p: (times_ms[p], record) for p, record in records.items()})
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget the ends of partitions that may hold other records now."""
+        self._ends = {p: end for p, end in self._ends.items() if p not in partitions}
+
+    def cut(self, epoch_ends: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """Forget the ends at records that logs no longer have, by the answers to ``KafkaClient.epoch_ends``."""
+        self.forget([p for p, (_, end) in epoch_ends.items() if p in self._ends and 0 <= end <= self._ends[p][1]])
+
+    def snapshot(self) -> Mapping[SplitId, tuple[int, int]]:
+        """Return the state that a restart needs."""
+        return {p.split_id: end for p, end in self._ends.items()}
+
+
 def resolve(
     spec: OffsetsSpec,
     partitions: Collection[TopicPartition],
     client: KafkaClient,
     known: Collection[TopicPartition] | None = None,
     older: TopicHistory | None = None,
+    ends: EndsByTime | None = None,
 ) -> dict[TopicPartition, int]:
     """Resolve ``spec`` to an offset of each partition.
 
     known: all partitions that are read, if ``partitions`` is only a part of them.
     older: the archived records, which come before those of Kafka.
+    ends: the ends by time that are known, to which those that are found are added; None: ``spec`` is a start.
 
     Raises OptionError if the option names a partition that does not exist, or an offset past the end.  Also raises it
     for a time past the last record, if the option refuses such times.
@@ -109,8 +147,13 @@ def resolve(
         )
     points = _points(spec, partitions, client)
     times = {p: point.timestamp_ms for p, point in points.items() if isinstance(point, ByTimestamp)}
-    archived = {} if older is None else {p: head for p, ms in times.items() if (head := older.first_at(p, ms))}
-    at_time = _first_records({p: ms for p, ms in times.items() if p not in archived}, client)
+    at_once = {} if ends is None else ends.of(times)
+    if older is not None:
+        heads = {p: older.first_at(p, ms) for p, ms in times.items() if p not in at_once}
+        at_once |= {p: head.position for p, head in heads.items() if head is not None}
+    at_time = _first_records({p: ms for p, ms in times.items() if p not in at_once}, client)
+    if ends is not None:
+        ends.note(times, at_once | {p: record for p, (record, _) in at_time.items() if record is not None})
     answers = client.list_offsets({p: min(at, LATEST) for p, at in points.items() if not isinstance(at, ByTimestamp)})
     resolved: dict[TopicPartition, int] = {}
     for partition, point in points.items():
@@ -120,8 +163,8 @@ def resolve(
             if point == EARLIEST and older is not None and (first := older.earliest(partition)) is not None:
                 resolved[partition] = min(first, answer)
             continue
-        if partition in archived:
-            resolved[partition] = archived[partition].position
+        if partition in at_once:
+            resolved[partition] = at_once[partition]
             continue
         record, end = at_time[partition]
         if record is None and spec.without_record == "error":

@@ -44,6 +44,7 @@ class KafkaSnapshot(Snapshot):
     taken_over_ms: when Spark's built-in source planned the offset, which is taken over from its checkpoint; None: it is
         not, or the topics were compared with that time.
     archive: the version of the archive that batches read; None: no archive, or one without versions.
+    ends: the ends that a time has given, with that time; see ``EndsByTime``.
     """
 
     cluster: str | None = None
@@ -51,6 +52,7 @@ class KafkaSnapshot(Snapshot):
     topics: Mapping[str, TopicState] = field(default_factory=dict)
     taken_over_ms: int | None = None
     archive: int | None = None
+    ends: Mapping[SplitId, tuple[int, int]] = field(default_factory=dict)
 
     def with_detected_unit(self, event_times: RecordTimes) -> RecordTimes:
         """Return the event times with the unit of the snapshot, if the unit is a detected one."""

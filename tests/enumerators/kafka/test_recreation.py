@@ -12,10 +12,13 @@ from tests.support.command import await_that
 from tests.support.logs import coordinator_over
 from tests.support.streams import archive_topic
 from tidegate import KafkaSource
+from tidegate.alignment.budget import Budget
 from tidegate.alignment.plan import Limits
+from tidegate.enumerators.kafka.offsets import EndsByTime
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import DataLossError, ServerError
 from tidegate.readers.kafka import cluster as cluster_module
+from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.places.place import Place
 from tidegate.servers import write_history
 
@@ -239,3 +242,54 @@ def test_without_fail_on_data_loss_a_deleted_topic_is_forgotten_and_the_others_g
     records, last = query.drain(last)
     assert len(records) == 12
     assert query.drain(last)[0] == []
+
+
+END = {"ending_timestamp": OLD + 5_000}  # at offset 5
+
+
+@pytest.mark.parametrize("begin", [6, 10])
+def test_a_partition_that_was_read_to_its_time_is_finished_also_when_retention_passes_that(kafka, run, begin):
+    topic = new_topic(kafka, 10)
+    records, last = run(topic, **END).drain()
+    assert [offset for *_, offset, _ in records] == [0, 1, 2, 3, 4]
+    kafka.delete_before(topic, {0: begin})
+    fill(kafka, topic, 10)
+    query = run(topic, **END)
+    assert query.drain(last) == ([], last)
+    assert query.source_progress()["splits"] == {"finished": 1}
+
+
+def test_unread_records_before_a_time_are_lost_when_retention_passes_that(kafka, run):
+    topic, open_ended = new_topic(kafka, 10), new_topic(kafka, 3)
+    query = run(topic, open_ended, **END)
+    middle = query.latest_offset(INITIAL_OFFSET, Budget(rows=3))
+    _, last = query.drain(middle)
+    kafka.delete_before(topic, {0: 8})
+    with pytest.raises(DataLossError, match=f"split '{topic}-0' are gone"):
+        run(topic, open_ended, **END).latest_offset(middle)
+    records, at_end = run(topic, open_ended, fail_on_data_loss=False, **END).drain(middle)
+    assert {name for name, *_ in records} == {open_ended}
+    assert run(topic, open_ended, fail_on_data_loss=False, **END).drain(at_end) == ([], at_end)
+    fill(kafka, open_ended, 3)  # nothing has come at or after the time, so this partition is not finished
+    kafka.delete_before(open_ended, {0: 5})
+    with pytest.raises(DataLossError, match=f"positions 3 to 4 of split '{open_ended}-0' are gone"):
+        run(topic, open_ended, **END).latest_offset(last)
+
+
+def test_another_time_or_topic_has_another_end(kafka, run):
+    topic = new_topic(kafka, 10)
+    _, last = run(topic, **END).drain()
+    later, _ = run(topic, ending_timestamp=OLD + 8_000).drain(last)
+    assert [offset for *_, offset, _ in later] == [5, 6, 7]
+    kafka.delete_topic(topic)
+    kafka.create_topic(topic)
+    fill(kafka, topic, 20, OLD - 5_000)
+    anew, _ = run(topic, fail_on_data_loss=False, **END).drain(last)
+    assert [offset for *_, offset, _ in anew] == [*range(10)]
+
+
+def test_an_end_whose_record_was_cut_off_a_log_is_looked_for_again():
+    one, other, gone = (TopicPartition("orders", number) for number in range(3))
+    ends = EndsByTime({"orders-0": (7, 5), "orders-1": (7, 5), "orders-2": (7, 5)})
+    ends.cut({one: (3, 6), other: (-1, -1), gone: (3, 5)})
+    assert ends.snapshot() == {"orders-0": (7, 5), "orders-1": (7, 5)}
