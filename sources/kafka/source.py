@@ -396,7 +396,7 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
             (self.value_format, self.value_schema, self.key_format, self.key_schema, self.where),
         )
         rescues = self.rescued_data_column is not None
-        identity = f"{event_times.name} {self.event_time_unit} {event_times.policy.bad}"
+        identity = f"{event_times.name} {self.event_time_unit} {event_times.policy.bad} {self.isolation_level}"
         identity += f" {formats} {rescues}" if self.is_typed else ""
         return KafkaSplitReader(
             self._config,

@@ -1,6 +1,7 @@
 """Event times from wherever they are, generators and marks, and rows without a usable one, which may be set aside."""
 
 import json
+from contextlib import closing
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -25,9 +26,11 @@ from tests.support.streams import (
 )
 from tests.support.streams import kafka_source as source_of
 from tidegate import WatermarkStrategy
+from tidegate.alignment.splits import SplitRange
 from tidegate.errors import OptionError
 from tidegate.jobs.account.account import Figure
 from tidegate.jobs.account.of_checkpoint import run_account
+from tidegate.readers.contract import ReadTask
 from tidegate.watermarks import AscendingTimestampsWatermarks
 
 ROWS = 120
@@ -165,6 +168,21 @@ def test_a_stream_goes_on_without_its_bad_records_and_its_restart_and_accounts_c
     (block,) = (block for block in blocks("docs/read-kafka.md") if "/lake/bad-records" in block.text)
     block.with_own({"/lake/bad-records": str(folder)}).run({"spark": spark})
     assert capsys.readouterr().out.count("the record has no") == 8
+
+
+def test_queries_that_see_other_transactions_write_no_bad_record_over_those_of_each_other(kafka, tmp_path):
+    topic = new_topic(kafka, [])
+    with closing(KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic)) as producer:
+        producer.init_transactions()
+        for end in (producer.abort_transaction, producer.commit_transaction):
+            producer.begin_transaction()
+            producer.send(topic, value=BAD[0], partition=0).get(60)
+            end()
+    for level in ("read_uncommitted", "read_committed"):
+        fields = {"event_time": "json:/at", "bad_records_path": str(tmp_path), "kafka": {"isolation.level": level}}
+        reader = source_of(kafka, topic, **fields).reader(None)
+        assert not any(batch.num_rows for batch in reader.read(ReadTask((SplitRange(f"{topic}-0", 0, 3),))))
+    assert set_aside(tmp_path) == [(0, 0), (0, 2), (0, 2)]
 
 
 def test_an_account_knows_the_bad_records_of_the_last_batch_of_a_run_that_was_stopped(spark, kafka, tmp_path, capsys):
