@@ -194,8 +194,11 @@ class GroupFolder:
             self._me, self._other_members.own_note = replace(self._me, id=_new_name()), None
 
     def wait(self, held_by: str) -> bool:
-        """Wait for the member that holds back this one.  True: plan again; False: patience is over."""
-        return self._patience.wait(lambda: self._others().get(held_by))
+        """Wait for the member that holds back this one.  True: plan again; False: patience is over.
+
+        The first plan does not wait for what the next sources of the query say: they are asked after it.
+        """
+        return self._moved_on() is None and self._patience.wait(lambda: self._others().get(held_by))
 
     def waits_for(self, holder: str | None) -> bool:
         """Report who holds back this bounded run; return whether that member may still read something while it lasts.

@@ -318,6 +318,48 @@ def test_a_run_that_stored_nothing_and_one_that_was_killed_go_on_as_the_same_mem
     assert "a copy of the other's" not in caplog.text
 
 
+class Beside(Clock):
+    """A clock of a query beside which a stream goes on."""
+
+    def __init__(self):
+        super().__init__()
+        self.stream, self.waited_s = None, 0.0
+
+    def sleep(self, seconds):
+        super().sleep(seconds)
+        stream, self.stream = self.stream, None  # it does not wait itself
+        if stream is not None:
+            self.waited_s += seconds
+            assert self.waited_s < 60, "the run waits for ever"
+            stream.plan()
+            self.stream = stream
+
+
+@pytest.mark.parametrize("repeat_s", [0.0, 1.0])
+def test_a_run_after_one_that_was_killed_does_not_wait_for_a_stream_that_waits_for_it(tmp_path, repeat_s):
+    clock = Beside()
+    notes = lambda: NoteFolder(LocalFolder(tmp_path, "alignment location"), repeat_s)  # noqa: E731
+    hourly = Member(clock, Logs(a=[100, 400]), bounded=True, notes=notes)
+    stream = Member(clock, Logs(a=[100]), notes=notes)
+    for _ in range(4):
+        hourly.plan()
+        stream.plan()
+        clock.sleep(2)
+    hourly.stop()
+    hourly.start()
+    hourly.make_plan()
+    hourly.die()  # it has stored nothing, so its note may be that of a copy
+    stream.stop()
+    stream.start()
+    stream.logs.times["a"] += [405, 500]
+    for _ in range(3):
+        stream.plan()
+    clock.stream = stream
+    hourly.start()
+    assert [hourly.plan(), hourly.plan()] == [[], [400]]
+    assert clock.waited_s < 1
+
+
 @pytest.mark.parametrize("count", [2, 3])
 def test_bounded_members_that_can_only_wait_for_each_other_end(tmp_path, count):
     """Each has read its lowest split to the end, and has nothing else below the bound that another sets for it."""
