@@ -164,7 +164,7 @@ class KafkaEnumerator(SplitEnumerator):
         if self._stopping is None or not splits:
             return dict.fromkeys(splits)
         partitions, ids = _partitions(splits), self._client.topic_ids
-        known = [p for p in partitions if p in self._ends.partitions]
+        known = self._ends.known_of(partitions)
         self._ends.forget([p for p in known if self._topics.is_another(p.topic, ids.get(p.topic))])
         epochs = {p: epoch for p in known if (epoch := self._topics.epoch(p)) is not None}
         self._asked(lambda: self._epoch_ends(epochs))

@@ -92,33 +92,34 @@ class EndsByTime:
     """
 
     def __init__(self, stored: Mapping[SplitId, tuple[int, int]]) -> None:
-        self._ends = {TopicPartition.of(split): end for split, end in stored.items()}
+        self._ends = stored
 
-    @property
-    def partitions(self) -> Collection[TopicPartition]:
-        """The partitions with a known end."""
-        return self._ends.keys()
+    def known_of(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
+        """Return the partitions with a known end."""
+        return [p for p in partitions if p.split_id in self._ends]
 
     def of(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the ends that are known for these times."""
-        known = {p: self._ends.get(p, (None, 0)) for p in times_ms}
+        known = {p: self._ends[p.split_id] for p in self.known_of(times_ms)}
         return {p: end for p, (at_ms, end) in known.items() if at_ms == times_ms[p]}
 
     def note(self, times_ms: Mapping[TopicPartition, int], records: Mapping[TopicPartition, int]) -> None:
         """Learn of the first records at or after times."""
-        self._ends.update({p: (times_ms[p], record) for p, record in records.items()})
+        self._ends = {**self._ends, **{p.split_id: (times_ms[p], record) for p, record in records.items()}}
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """Forget the ends of partitions that may hold other records now."""
-        self._ends = {p: end for p, end in self._ends.items() if p not in partitions}
+        if gone := {p.split_id for p in self.known_of(partitions)}:
+            self._ends = {split: end for split, end in self._ends.items() if split not in gone}
 
     def cut(self, epoch_ends: Mapping[TopicPartition, tuple[int, int]]) -> None:
         """Forget the ends at records that logs no longer have, by the answers to ``KafkaClient.epoch_ends``."""
-        self.forget([p for p, (_, end) in epoch_ends.items() if p in self._ends and 0 <= end <= self._ends[p][1]])
+        of_logs = {p: epoch_ends[p][1] for p in self.known_of(epoch_ends)}
+        self.forget([p for p, end in of_logs.items() if 0 <= end <= self._ends[p.split_id][1]])
 
     def snapshot(self) -> Mapping[SplitId, tuple[int, int]]:
         """Return the state that a restart needs."""
-        return {p.split_id: end for p, end in self._ends.items()}
+        return self._ends
 
 
 def resolve(

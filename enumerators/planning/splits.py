@@ -187,6 +187,10 @@ class Splits:
         # A plan may fail after this, and the enumerator returns it only once.
         self._diverged.update({s: divergence.position for s, divergence in diverged.items()})
         self._diverged = {s: at for s, at in self._diverged.items() if s in positions}
+        if diverged:
+            self.stops = {s: stop for s, stop in self.stops.items() if s not in diverged}
+        if without := [s for s in self._splits if s not in self.stops]:
+            self.stops |= self._enumerator.stops(without)
 
     def _up_to_target(self, split: SplitId, extent: Extent, position: int) -> Extent:
         if self._targets is None:

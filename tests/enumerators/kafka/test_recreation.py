@@ -276,16 +276,26 @@ def test_unread_records_before_a_time_are_lost_when_retention_passes_that(kafka,
         run(topic, open_ended, **END).latest_offset(last)
 
 
-def test_another_time_or_topic_has_another_end(kafka, run):
+def test_another_time_has_another_end(kafka, run):
     topic = new_topic(kafka, 10)
     _, last = run(topic, **END).drain()
     later, _ = run(topic, ending_timestamp=OLD + 8_000).drain(last)
     assert [offset for *_, offset, _ in later] == [5, 6, 7]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize(("end", "count"), [(END, 10), ({"ending_offsets": "latest"}, 20)])
+def test_a_topic_that_was_created_anew_has_another_end(kafka, run, end, count, restarted):
+    topic = new_topic(kafka, 10)
+    query = run(topic, fail_on_data_loss=False, **end)
+    _, last = query.drain()
     kafka.delete_topic(topic)
     kafka.create_topic(topic)
     fill(kafka, topic, 20, OLD - 5_000)
-    anew, _ = run(topic, fail_on_data_loss=False, **END).drain(last)
-    assert [offset for *_, offset, _ in anew] == [*range(10)]
+    query = run(topic, fail_on_data_loss=False, **end) if restarted else query
+    records, last = query.drain(last)
+    assert [offset for *_, offset, _ in records] == [*range(count)]
+    assert query.drain(last) == ([], last)
 
 
 def test_an_end_whose_record_was_cut_off_a_log_is_looked_for_again():
