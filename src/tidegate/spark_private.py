@@ -78,6 +78,11 @@ def plan_steps(query: StreamingQuery) -> list[str]:
     return steps(query._jsq.streamingQuery().logicalPlan())  # noqa: SLF001
 
 
+def setting(spark: SparkSession, name: str) -> str:
+    """Return a setting of Spark as it reads it: without spaces around it, and in lower case."""
+    return str(spark.conf.get(name)).strip().lower()
+
+
 def is_classic(rows: DataFrame) -> bool:
     """Return whether a DataFrame is of a classic session, and not of Spark Connect."""
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame

@@ -23,7 +23,7 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, DoubleType, Stri
 
 from tidegate.add_ons import sentence_of
 from tidegate.errors import OptionError
-from tidegate.spark_private import analyzed_plan, java_of, java_session
+from tidegate.spark_private import analyzed_plan, java_of, java_session, setting
 from tidegate.windows import SqlAggregates
 
 _UNRESOLVED, _STAR = "UnresolvedFunction", "UnresolvedStar"
@@ -139,7 +139,7 @@ class _TakenOut:
 
     def __init__(self, rows: DataFrame) -> None:
         self._rows, self._spark = rows, rows.sparkSession
-        self._case_sensitive = self._spark.conf.get("spark.sql.caseSensitive") == "true"
+        self._case_sensitive = setting(self._spark, "spark.sql.caseSensitive") == "true"
         self.arguments: dict[str, Argument] = {}
         self._columns: dict[tuple[object, ...], str] = {}  # of arguments, by what they are
         self.aggregates: dict[str, str] = {}
@@ -211,7 +211,7 @@ class _TakenOut:
             self.parsed(f"CAST({number} AS DECIMAL(20, 0))"),
             types.DecimalType(kind.precision, kind.scale),
             None,
-            self._spark.conf.get("spark.sql.ansi.enabled") != "true",
+            setting(self._spark, "spark.sql.ansi.enabled") != "true",
         )
         # Spark takes a sum of null for one that was too large.
         nothing = self.parsed(f"CAST(NULL AS {kind.simpleString()})")

@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, DayTimeIntervalType, DecimalType, LongType, StructField, StructType
 
 from tidegate.add_ons import ADD_ON_WATERMARK, StageCall
-from tidegate.spark_private import to_arrow_schema
+from tidegate.spark_private import setting, to_arrow_schema
 from tidegate.windows import EventTimeTrigger, SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
 from tidegate.windows.spark import relations
 from tidegate.windows.spark.buckets import PACKED
@@ -112,7 +112,7 @@ def slices_of(rows: DataFrame, assigner: WindowAssigner, trigger: object) -> Sli
         SlidingEventTimeWindows,
     }:
         return None
-    if rows.sparkSession.conf.get(_POLICY) == "max":  # Spark's watermark may be ahead of the source's
+    if setting(rows.sparkSession, _POLICY) == "max":  # Spark's watermark may be ahead of the source's
         return None
     size, offset = assigner.size, assigner.offset  # type: ignore[attr-defined]
     return Slices.of(size, getattr(assigner, "slide", size), offset)

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from tidegate.add_ons import ADD_ON_WATERMARK
 from tidegate.errors import OptionError, did_you_mean
+from tidegate.spark_private import setting
 
 _OWN = re.compile(
     r"__(bucket|time|start|watermark|records|own_end|end|outer_end|call|many|(many|key|argument|aggregate)_\d+)",
@@ -95,7 +96,7 @@ def _check_once(rows: DataFrame, name: str, why: str) -> None:
 
 def _as_spark_sees(rows: DataFrame, names: Sequence[str]) -> list[str]:
     """Return names that are equal where Spark takes them for one name."""
-    is_case_sensitive = rows.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    is_case_sensitive = setting(rows.sparkSession, "spark.sql.caseSensitive") == "true"
     return [name if is_case_sensitive else name.lower() for name in names]
 
 

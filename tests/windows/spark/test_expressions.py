@@ -91,8 +91,9 @@ def test_aggregates_that_are_one_in_the_description_are_one_in_the_operator(spar
     assert one == other != filtered == again
 
 
-def test_columns_that_differ_in_case_are_kept_apart_where_spark_does(spark):
-    spark.conf.set("spark.sql.caseSensitive", "true")
+@pytest.mark.parametrize("on", ["true", " TRUE"])
+def test_columns_that_differ_in_case_are_kept_apart_where_spark_does(spark, on):
+    spark.conf.set("spark.sql.caseSensitive", on)
     try:
         rows = spark.sql("SELECT 1 AS a, 2.5D AS A")
         parts, description = (made(rows, {"x": "sum(a)", "y": "sum(A)"}) for made in (parts_of, described_aggregates))

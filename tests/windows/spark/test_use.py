@@ -259,6 +259,17 @@ def test_a_step_may_have_a_column_called_as_the_watermark_of_windows_that_a_late
     assert windows.aggregate(n="sum(m)").columns == ["split", "window_start", "window_end", "n"]
 
 
+def test_columns_may_differ_in_case_where_spark_keeps_them_apart(spark, rows):
+    spark.conf.set("spark.sql.caseSensitive", "TRUE")
+    try:
+        twins = rows.withColumn("Split", f.lit(1))
+        late = tidegate.windowed(twins, ["split", "Split"], "timestamp").window(FIVE).side_output_late("late")
+        results = late.aggregate(N="count(*)", n="sum(Split)").columns
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    assert results == ["split", "Split", "window_start", "window_end", "N", "n", "output", "late_row"]
+
+
 def check(stream):
     """Have Spark check a stream in append mode, as it does when a query begins."""
     java = java_of(stream.sparkSession).org.apache.spark.sql

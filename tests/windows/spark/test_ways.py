@@ -147,8 +147,9 @@ def test_fields_of_typed_values_are_columns_of_the_source(spark):
     assert "sum up" in of_steps(rows)
 
 
-def test_rows_are_not_summed_up_where_spark_may_follow_the_watermark_of_a_source_further_ahead(spark, windows):
-    spark.conf.set("spark.sql.streaming.multipleWatermarkPolicy", "max")
+@pytest.mark.parametrize("policy", ["max", "MAX"])
+def test_rows_are_not_summed_up_where_spark_may_follow_the_watermark_of_a_source_further_ahead(spark, windows, policy):
+    spark.conf.set("spark.sql.streaming.multipleWatermarkPolicy", policy)
     try:
         assert windows.explain(n="count(*)").endswith("Spark hands over each row of the source")
     finally:
