@@ -56,7 +56,7 @@ class ProgressReporter:
         late_rows = _late_rows(planned, cost)
         self._late_rows += late_rows
         late = {*planned.progress.late, *(s for s, said in planned.splits.items() if said.late)}
-        seconds_left = self._seconds_left(planned, extents)
+        seconds_left = self._seconds_left({s: at for s, (at, _) in left.items()}, extents)
         self._log.planned(_in_state(planned, SplitState.REMOVED), late, _soon(seconds_left))
         self._diverged |= set(opened.splits.diverged)
         progress = SourceProgress.of(
@@ -95,10 +95,10 @@ class ProgressReporter:
         self._lookups, self._peeks = index.lookups, index.peeks
         self.progress = {**enumerator.own_progress(positions, ends), **progress.to_json()}
 
-    def _seconds_left(self, planned: Plan, extents: Extents) -> dict[SplitId, int]:
+    def _seconds_left(self, unread: Positions, extents: Extents) -> dict[SplitId, int]:
         """Return the whole seconds until unread records are deleted, the soonest first."""
         available = {s: extent for s, extent in extents.items() if extent.available}
-        left = self._retention.seconds_left(self._clocks.monotonic(), planned.progress.positions, available)
+        left = self._retention.seconds_left(self._clocks.monotonic(), unread, available)
         return {s: round(left_s) for s, left_s in sorted(left.items(), key=lambda item: item[1])}
 
     def _paused(self, planned: Plan, now_ms: int) -> dict[SplitId, int]:
@@ -119,21 +119,24 @@ class _RetentionEstimate:
     def __init__(self) -> None:
         self._looks: deque[tuple[float, Positions]] = deque()
 
-    def seconds_left(self, now_s: float, positions: Positions, extents: Extents) -> Mapping[SplitId, float]:
-        """Return the time until unread records are deleted, for splits with recently deleted records."""
+    def seconds_left(self, now_s: float, unread: Positions, extents: Extents) -> Mapping[SplitId, float]:
+        """Return the time until unread records are deleted, for splits with recently deleted records.
+
+        unread: the positions of the splits that are to be read further.
+        """
         looks = self._looks
         if not looks or now_s - looks[-1][0] >= _SPACING_S:
             looks.append((now_s, {s: extent.begin for s, extent in extents.items()}))
         while now_s - looks[0][0] > _RECENT_S:
             looks.popleft()
         first = looks[0][1]
-        moved = [s for s, extent in extents.items() if first.get(s) != extent.begin <= positions[s] < extent.end]
+        moved = [s for s, at in unread.items() if s in extents and first.get(s) != extents[s].begin <= at]
         left = {}
         for split in moved:
             begin = extents[split].begin
             since_s, begins = next((look for look in looks if split in look[1]), (now_s, first))
             if now_s - since_s >= _LEAST_S and begins[split] < begin:
-                left[split] = (positions[split] - begin) * (now_s - since_s) / (begin - begins[split])
+                left[split] = (unread[split] - begin) * (now_s - since_s) / (begin - begins[split])
         return left
 
 

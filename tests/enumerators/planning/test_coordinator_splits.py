@@ -140,6 +140,18 @@ def test_a_paused_split_that_retention_comes_near_is_named_with_the_time_left(ca
     assert "memory will lose unread records of a in about 0 minutes to retention" in caplog.text
 
 
+def test_retention_comes_near_no_split_that_is_read_to_its_configured_end(caplog):
+    logs, clock = Logs(a=range(1000), b=[0]), Clock()
+    logs.ends = {"a": 10}
+    run, last = caught_up(coordinator(logs, clock))
+    assert last["positions"]["a"] == 10
+    clock.sleep(50)
+    logs.begins = {"a": 5}
+    assert run.latest_offset(last) == last
+    assert run.source_progress()["timeToDeletion"] == {}
+    assert "retention" not in caplog.text
+
+
 class Replaced(Logs):
     """Reports once that a split no longer holds the records that were read."""
 
