@@ -17,7 +17,7 @@ import fcntl
 import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 OWN_FOLDER, STATE_FOLDER = "_tidegate", "state"
+_ENDING_S, _LOOK_EVERY_S = 10.0, 0.1  # the Java of a run that was killed ends a second or two later
 
 
 class Output:
@@ -97,7 +98,7 @@ class Output:
     def alone(self) -> Iterator[None]:
         """Keep other runs out of the folder while this run uses or claims it.
 
-        Raises OptionError if another run is still writing to it.
+        Raises OptionError if another run is still writing to it, also one of which only Java is left.
         """
         try:
             if self._own.is_dir():
@@ -105,6 +106,7 @@ class Output:
             yield
         finally:
             if self._lock is not None:
+                fcntl.flock(self._lock, fcntl.LOCK_UN)  # Java has it, too, and ends later
                 self._lock.close()
                 self._lock = None
 
@@ -121,6 +123,12 @@ class Output:
             new = self._notes.with_suffix(".new")
             new.write_text(json.dumps({"arguments": dict(binding)}, indent=1))
             new.replace(self._notes)
+
+    @property
+    def lock(self) -> int:
+        """The descriptor of the lock, which is kept until all processes that have it are gone; after ``claim``."""
+        assert self._lock is not None  # noqa: S101 - for mypy
+        return self._lock.fileno()
 
     def batch(self, number: int, columns: Collection[str]) -> str:
         """Return the folder of a batch, with a name that is not the name of a column."""
@@ -139,10 +147,13 @@ class Output:
     def _keep_out(self) -> None:
         with writing("--out", self.path):
             self._lock = (self._own / "lock").open("w")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise OptionError(f"--out is {self.path}, to which another back-fill is writing") from None
+        deadline_s = time.monotonic() + _ENDING_S
+        while True:
+            with suppress(BlockingIOError):
+                return fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if time.monotonic() >= deadline_s:
+                raise OptionError(f"--out is {self.path}, to which another back-fill is writing")
+            time.sleep(_LOOK_EVERY_S)
 
 
 def _shown(value: Any) -> str:
@@ -296,7 +307,7 @@ def backfill(source: Source, out: Path, say: Callable[[str], None], *, master: s
         look(source, output.state(bound))
         say("Starting Spark")
         output.claim(bound)
-        with spark_session(master, "tidegate backfill", output.log) as spark:
+        with spark_session(master, "tidegate backfill", output.log, holding=[output.lock]) as spark:
             begun = time.monotonic()
             line, tally = RunLine(), RunTally(reads_once=True)
             for batch in write_batches(spark, source, output):

@@ -73,11 +73,12 @@ def lost_java_forgiven() -> Iterator[None]:
 
 @contextmanager
 def spark_session(
-    master: str, name: str, log: Path, settings: Mapping[str, str] | None = None
+    master: str, name: str, log: Path, settings: Mapping[str, str] | None = None, holding: Sequence[int] = ()
 ) -> Iterator[SparkSession]:
     """Start Spark, and stop it at the end.
 
     log: the file to which the stderr of Spark and its workers is appended.
+    holding: the descriptors that Java keeps open, such as that of a lock: it may live longer than this process.
 
     Raises ServerError without Java 17, or for an invalid master.  An error inside the block that comes from a
     TidegateError in one of Spark's processes becomes that error.  An error because Spark's Java process has died
@@ -85,7 +86,7 @@ def spark_session(
     """
     find_java()
     with _quiet_py4j():
-        spark, java = _start(master, name, log, settings or {})
+        spark, java = _start(master, name, log, settings or {}, holding)
         try:
             with ends_on_signals():  # Spark has replaced our handler by its own
                 yield spark
@@ -104,7 +105,7 @@ def spark_session(
 
 
 def _start(
-    master: str, name: str, log: Path, settings: Mapping[str, str]
+    master: str, name: str, log: Path, settings: Mapping[str, str], holding: Sequence[int]
 ) -> tuple[SparkSession, subprocess.Popen[bytes]]:
     from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf, SparkContext
@@ -122,7 +123,7 @@ def _start(
     with log.open("ab") as stderr:
         try:
             with _signals_held_back():
-                gateway = launch_java(conf, {"stderr": stderr})
+                gateway = launch_java(conf, {"stderr": stderr, "pass_fds": holding})
             context = SparkContext(conf=conf, gateway=gateway)
         except (PySparkRuntimeError, Py4JJavaError) as error:
             raise ServerError(f"Spark did not start with the master {master!r}; {log} says why") from error

@@ -12,6 +12,7 @@ from tests.jobs.backfill.test_run import asked
 from tests.jobs.checkpoints import log_batch
 from tests.support.progresses import HOUR, NOON, one, progress, report, source, typed
 from tidegate import OptionError
+from tidegate.jobs import backfill as backfill_run
 from tidegate.jobs.account.of_progress import RunTally
 from tidegate.jobs.backfill import Output, RunLine, account_of, binding, summary
 from tidegate.jobs.figures import clock_time
@@ -56,7 +57,8 @@ def test_notes_that_are_damaged_are_one_sentence(output, notes):
         output.state(BINDING)
 
 
-def test_only_one_run_at_a_time_may_write(output):
+def test_only_one_run_at_a_time_may_write(output, monkeypatch):
+    monkeypatch.setattr(backfill_run, "_ENDING_S", 0.0)
     second = Output(output.path)
     with second.alone(), output.alone():
         output.claim(BINDING)

@@ -81,7 +81,7 @@ def test_killed_and_stopped_midway_it_goes_on(kafka, spark, tidegate, tmp_path, 
         code, _, errors = finish(process)
         assert code == 1
         assert f"\ntidegate: Spark's Java process has died; {out}/_tidegate/spark.log may say why" in errors
-    monkeypatch.setattr(backfill_run, "spark_session", lambda *_: nullcontext(spark))
+    monkeypatch.setattr(backfill_run, "spark_session", lambda *_, **__: nullcontext(spark))
     with monkeypatch.context() as patch:
         patch.setattr(RunLine, "after", lambda *_: signal.raise_signal(signal.SIGTERM))
         code, _, errors = tidegate(*command)
@@ -100,6 +100,24 @@ def test_killed_and_stopped_midway_it_goes_on(kafka, spark, tidegate, tmp_path, 
     assert all(max(before) < min(after) for before, after in pairwise(times))
     notes = (out / "_tidegate" / "backfill.json").read_text()
     assert "hunter2" not in notes
+
+
+def test_a_run_that_was_killed_keeps_others_out_until_its_java_has_ended_too(kafka, tmp_path, monkeypatch):
+    out, topic = tmp_path / "out", new_topic(kafka, [NOON] * 5)
+    command = ("backfill", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", out)
+    with started(*command, "--max-drift", "1 hour", "--master", "local[1]") as process:
+        await_while_running((out / "_tidegate" / "checkpoint").exists, process)
+        (java,) = descendants(process.pid, "SparkSubmit")
+        os.kill(java, signal.SIGSTOP)  # it would end soon after, and write until then
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        with monkeypatch.context() as patch:
+            patch.setattr(backfill_run, "_ENDING_S", 0.0)
+            with pytest.raises(OptionError, match="to which another back-fill is writing"), Output(out).alone():
+                pass
+        os.kill(java, signal.SIGKILL)
+        with Output(out).alone():
+            pass
 
 
 def test_decoded_values_are_columns_of_the_files_and_all_bad_ones_are_counted(kafka, spark, tmp_path, monkeypatch):
