@@ -179,7 +179,7 @@ class GroupFolder:
             self._other_members.check_place(own, self._notes.names())
         run = None if note is None else note.get("run")
         if not self._renewals:
-            self._was_run = note is not None and run != self._after
+            self._was_run = run != self._after
         if not isinstance(run, str) or run == self._run:
             return
         if self._renewals:

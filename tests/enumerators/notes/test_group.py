@@ -29,8 +29,8 @@ def test_after_a_restart_those_that_the_offset_names_are_waited_for():
         member.start()
     assert [*fast.offset["group"]["peers"]] == [slow.offset["group"]["id"]]
     assert fast.plan() == []  # the other is not there yet
-    assert slow.plan() == [300]
-    assert rounds(clock, [fast, slow], 2) == {0: [], 1: [500]}
+    assert slow.plan() == []  # its own note went, so a copy may have taken part meanwhile
+    assert rounds(clock, [fast, slow], 2) == {0: [], 1: [300, 500]}
 
 
 @pytest.mark.parametrize("restarted", [False, True])

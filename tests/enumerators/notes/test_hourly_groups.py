@@ -221,11 +221,11 @@ class JointQuery:
         self.members = [Member(clock, of, bounded=True, drift=HOUR_MS, notes=notes) for of in logs]
         self.spark, self.late, self.is_going_on = SparkWatermark(), [], True
 
-    def copied(self):
+    def copied(self, *, bounded=True):
         copy = object.__new__(JointQuery)
         copy.members = []
         for member in self.members:
-            of = Member(member.clock, member.logs, bounded=True, drift=HOUR_MS, notes=member.notes)
+            of = Member(member.clock, member.logs, bounded=bounded, drift=HOUR_MS, notes=member.notes)
             of.offset = member.offset
             copy.members.append(of)
         copy.spark, copy.late, copy.is_going_on = deepcopy(self.spark), [], True
@@ -298,6 +298,28 @@ def test_the_same_where_a_source_that_was_quiet_has_stored_nothing_since_it_was_
     quiet.times["a"].append(39 * HOUR_MS)
     run(other, alone)
     assert (original.late, copy.late) == ([], [])
+
+
+def test_the_same_where_the_copy_is_a_stream_of_which_a_planner_ended_in_order_and_another_was_killed(tmp_path):
+    clock, quiet, busy = Clock(), Logs(a=[24 * HOUR_MS]), Logs(a=[23 * HOUR_MS + 1, 24 * HOUR_MS - 1])
+    original = JointQuery(clock, [quiet, busy], tmp_path)
+    for _ in range(3):
+        run(original)
+        clock.sleep(3600)
+    copy = original.copied(bounded=False)
+    busy.times["a"] += [26 * HOUR_MS, 40 * HOUR_MS]
+    for _ in range(20):
+        copy.trigger()
+        clock.sleep(1)
+    assert len(copy.members[1].seen) == 2
+    quiet_planner, busy_planner = copy.members
+    quiet_planner.stop()
+    busy_planner.die()
+    quiet.times["a"].append(39 * HOUR_MS)
+    for _ in range(3):
+        run(original)
+        clock.sleep(3600)
+    assert (original.late, len(original.members[1].seen)) == ([], 4)
 
 
 def test_a_run_that_stored_nothing_and_one_that_was_killed_go_on_as_the_same_member(tmp_path, caplog):
