@@ -162,7 +162,8 @@ def full_offset(splits):
     for name in ("ahead", "behind"):
         group = GroupFolder(notes, 10, clocks=Clock().clocks)
         group._run = f"run of {name}"
-        group.join({"id": name, "run": "before", "peers": {"gone": ["run of gone", 7]}}, bounded=True)
+        stored = {"id": name, "run": "before", "origin": f"first {name}", "peers": {"gone": ["run of gone", 7]}}
+        group.join(stored, bounded=True)
         group.tell(5)
     group.bound(5, 5)
     positions = {f"orders-{number}": 7 + number for number in range(splits)}

@@ -4,12 +4,14 @@ import json
 from contextlib import nullcontext
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.jobs.checkpoints import log_batch
 from tests.support.progresses import PROVEN, offset, progress, report, source, typed
 from tidegate.enumerators.folders.folder import LocalFolder
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
-from tidegate.errors import OptionError, ServerError
+from tidegate.errors import OptionError, ServerError, TidegateError
 from tidegate.jobs.account import of_checkpoint
 from tidegate.jobs.account.account import Figure
 from tidegate.jobs.account.of_checkpoint import account_of_checkpoint, run_account, written_batches
@@ -299,3 +301,44 @@ def test_without_java_all_but_the_rows_in_open_windows_is_told(logged, monkeypat
     said = capsys.readouterr()
     assert "The rows in open windows are unknown: Java 17 or newer is needed" in said.err
     assert "200" in said.out
+
+
+JSON = st.sampled_from([None, True, -1, 2**70, 1.5, "", "x", [], ["x"], {}, {"x": 1}, {"orders-0": -5}])
+
+
+def places(value, path=()):
+    """Yield the paths to all values inside JSON."""
+    for key, inner in value.items() if isinstance(value, dict) else []:
+        yield (*path, key)
+        yield from places(inner, (*path, key))
+
+
+@settings(max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_the_account_of_damaged_logs_is_one_sentence_or_an_account(tmp_path, data):
+    for number in range(3):
+        group = {"id": "me", "run": "r", "peers": {"other": ["r", 1, None]}}
+        fields = {"starts": {} if number else {"orders-0": 0}, "group": group, "bad_records": number}
+        log_batch(tmp_path, number, {"orders-0": 100 * number + 100}, watermarks=(number, number + 1), **fields)
+    damaged = tmp_path / data.draw(st.sampled_from(["offsets/0", "offsets/1", "offsets/2", "commits/1"]))
+    text = damaged.read_text()
+    if data.draw(st.booleans()):
+        begin, end = (data.draw(st.integers(0, len(text))) for _ in range(2))
+        text = text[:begin] + data.draw(st.text(max_size=3)) + text[max(begin, end) :]
+    else:
+        version, *lines = text.split("\n")
+        number = data.draw(st.integers(0, len(lines) - 1))
+        inside = whole = json.loads(lines[number])
+        path = data.draw(st.sampled_from([*places(whole)] or [("x",)]))
+        for key in path[:-1]:
+            inside = inside[key]
+        inside[path[-1]] = data.draw(JSON)
+        lines[number] = json.dumps(whole)
+        text = "\n".join([version, *lines])
+    damaged.write_text(text, errors="surrogatepass")
+    try:
+        account = account_of_checkpoint(written_batches(LocalFolder(tmp_path, "c")), NOTHING, has_state=False)
+    except TidegateError as error:
+        assert "\n" not in str(error)  # noqa: PT017 - an account is as good
+    else:
+        assert account.headline
