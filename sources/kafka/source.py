@@ -112,9 +112,10 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
     archive_columns: the columns of the table, if they have other names than Spark's Kafka source gives them, such as
         ``offset=meta.offset, topic='orders'``; a topic in quotes is that of all rows.
     event_time: the origin of event times: ``timestamp``, the record's own; ``header:NAME``;
-        ``json:/pointer/into/value`` (RFC 6901); ``avro:`` or ``protobuf:`` with such a pointer; or a column of the
-        decoded value or key, such as ``value.at``, which is decoded once for rows and times.  In Python also any
-        function from a RecordBatch with these columns to an int64 array of milliseconds.
+        ``json:/pointer/into/value`` (RFC 6901); ``avro:`` or ``protobuf:`` with a pointer that names fields as the
+        writer's schema does; or a column of the decoded value or key, such as ``value.at``, which is decoded once for
+        rows and times.  In Python also any function from a RecordBatch with these columns to an int64 array of
+        milliseconds.
     event_time_unit: the unit of a header or field: ``s``, ``ms``, ``us``, ``ns`` or ``iso8601``.  Default: detected
         from the first value, then fixed in the checkpoint.
     watermark_from: the origin of each partition's watermark in its records: ``header:NAME``, which implies
