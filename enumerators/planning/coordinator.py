@@ -56,16 +56,18 @@ class Membership:
     def join(self, stored: Json | None, progress: Progress, *, bounded: bool) -> None:
         """Continue as the member that the start offset names.  Called before every plan.
 
-        progress: of that offset.  No unread record is older than its bound by more than the max drift, unless it is
-            late.  The others wait there until the first plan of this run has found its low, which may take long.
+        progress: of that offset.  No unread record is older than its bound by more than the max drift, or than its
+            watermark if a split that was late was read, unless it is late.  The others wait there until the first plan
+            of this run has found its low, which may take long.
         """
         if self._group is None:
             return
         self._group.join(stored, bounded=bounded)
         if not self._has_joined:
             self._has_joined = True
-            bound_ms = None if progress.late else progress.bound_ms
-            self._group.tell(0 if bound_ms is None else bound_ms - self._max_drift_ms)
+            bound_ms, in_time_ms = None if progress.late else progress.bound_ms, progress.in_time_ms
+            low_ms = 0 if bound_ms is None else bound_ms - self._max_drift_ms
+            self._group.tell(low_ms if in_time_ms is None else min(low_ms, in_time_ms))
 
     def bound(self, standing: Standing) -> GroupBound | None:
         """Report our low to the others, and return the bound that they set for us."""

@@ -163,6 +163,24 @@ def test_of_two_runs_from_copies_of_a_checkpoint_one_takes_another_name_and_both
     assert len({member.offset["group"]["id"] for member in (slow, copied, other)}) == 3
 
 
+def test_a_replayed_batch_with_a_late_split_holds_the_others_as_that_split_does_once_it_is_read():
+    clock = Clock()
+    ahead, behind = members(clock, [], [100])
+    rounds(clock, [ahead, behind], 3)
+    clock.sleep(40)
+    behind.logs.times.update(b=[50, 112], c=[118])
+    ahead.logs.times["a"] += [125]
+    for member in (ahead, behind):
+        member.group.renew()
+    behind.make_plan()
+    behind.store()
+    behind.start()  # it was killed before it read the batch
+    assert sorted(behind.read_batch()) == [50, 112, 118]
+    assert ahead.plan() == []
+    behind.logs.times["b"] += [114]
+    assert rounds(clock, [behind, ahead], 2) == {0: [114], 1: []}
+
+
 class RealTime:
     clocks = Clocks()
 
