@@ -106,7 +106,7 @@ class Output:
             yield
         finally:
             if self._lock is not None:
-                fcntl.flock(self._lock, fcntl.LOCK_UN)  # Java has it, too, and ends later
+                fcntl.flock(self._lock, fcntl.LOCK_UN)  # Java holds the same lock until it exits
                 self._lock.close()
                 self._lock = None
 
@@ -153,7 +153,7 @@ class Output:
                 return fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if time.monotonic() >= deadline_s:
                 raise OptionError(f"--out is {self.path}, to which another back-fill is writing")
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_LOOK_EVERY_S)  # flock itself waits without a deadline
 
 
 def _shown(value: Any) -> str:

@@ -61,7 +61,7 @@ class DataSourceHarness(ABC):
 
         A source that makes up its rows has no such method: rules that count rows are skipped.
         """
-        raise NotImplementedError
+        raise NotImplementedError  # no rule calls it then
 
     def rows(self) -> Collection[tuple[Any, ...]] | None:
         """Return all rows that were added, as Spark gives them to Python; None: they are only counted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from enum import Enum
 from types import TracebackType
@@ -42,7 +43,7 @@ def made(kind: type, maker: str, value: _Found) -> _Found:
     return value
 
 
-class BaseLab:
+class BaseLab(ABC):
     """A scenario for one rule.
 
     The rule reports events by ``saw``, and complains by ``expect`` and ``fail``.  The lab closes everything that the
@@ -58,9 +59,9 @@ class BaseLab:
         self.seen: set[str] = set()
         self._closers: list[Callable[[], object]] = [close]
 
+    @abstractmethod
     def lacking(self, need: Enum) -> str | None:
         """Return why something that rules need is not there; None: it is."""
-        raise NotImplementedError
 
     def skip_without(self, needs: Iterable[Enum]) -> None:
         """Raise SkippedError if something that a rule needs is not there."""

@@ -73,7 +73,7 @@ class GroupFolder:
         self._run, self._renewals, self._renewed_at = _new_name(), 0, float("-inf")
         self._after: str | None = None  # the run before
         self._origin = self._me.id  # the name with which the query began: copies of its checkpoint share it
-        self._was_run = False  # since our offset was stored, perhaps from a copy
+        self._may_have_copies = False
         self._other_members = OtherMembers(notes, lease_s, clocks.monotonic)
         self._peers: Mapping[str, _Peer] = {}  # members that the run's first offset names
         self._stored: Mapping[str, _Peer] = {}  # members that the last offset names
@@ -179,7 +179,7 @@ class GroupFolder:
             self._other_members.check_place(own, self._notes.names())
         run = None if note is None else note.get("run")
         if not self._renewals:
-            self._was_run = run != self._after
+            self._may_have_copies = run != self._after
         if not isinstance(run, str) or run == self._run:
             return
         if self._renewals:
@@ -280,7 +280,7 @@ class GroupFolder:
         it goes on under another name, so the first plan of a run reads nothing by what its note says.
         """
         known = self._other_members.known(self._me.id)
-        if self._has_planned or not (self._was_run or any(it.origin == self._origin for it in known.values())):
+        if self._has_planned or not (self._may_have_copies or any(it.origin == self._origin for it in known.values())):
             return None
         moved = (name for name in self._peers.keys() & known.keys() if not self._runs_as_before(known[name]))
         return min(moved, default=None)

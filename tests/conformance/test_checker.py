@@ -273,7 +273,7 @@ def test_patience_is_longer_on_an_overloaded_machine(monkeypatch):
     def answers_late(lab):
         begun = time.monotonic()
         lab.until(lambda: time.monotonic() > begun + 0.3 or None, "it never answers")
-        time.sleep(0.3)  # which an overloaded machine takes for a moment
+        time.sleep(0.3)  # the time that the rule takes, three times its deadline
 
     assert (
         judge(small_rule("READ-1", answers_late), SmallHarness, patience_s=0.1, deadline_s=0.1).status is Status.PASSED
