@@ -98,15 +98,16 @@ class Output:
     def alone(self) -> Iterator[None]:
         """Keep other runs out of the folder while this run uses or claims it.
 
-        Raises OptionError if another run is still writing to it, also one of which only Java is left.
+        Raises OptionError if another run is still writing to it, even if only the Java process of that run is left.
         """
         try:
             if self._own.is_dir():
                 self._keep_out()
             yield
+            if self._lock is not None:  # after an error, Java may still write, and keeps the lock until it exits
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
         finally:
             if self._lock is not None:
-                fcntl.flock(self._lock, fcntl.LOCK_UN)  # Java holds the same lock until it exits
                 self._lock.close()
                 self._lock = None
 

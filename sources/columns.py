@@ -78,7 +78,10 @@ def _decoded(
 ) -> Column:
     if mode not in get_args(Mode):
         raise OptionError(f"mode is {mode!r}: expected FAILFAST or PERMISSIVE{did_you_mean(str(mode), get_args(Mode))}")
-    for name, text, example in (("subject", subject, "orders-value"), ("message", message or "", "shop.Order")):
+    for name, text, example in (
+        ("subject", subject, "orders-value"),
+        ("message", "" if message is None else message, "shop.Order"),
+    ):
         if not isinstance(text, str):
             raise OptionError(f"{name} is {text!r}, but it must be a text, such as {example!r}")
     for name, data in zip(("data", "headers"), columns, strict=True):
@@ -101,7 +104,7 @@ def _decoded(
 
 _EPOCH = "timestamp_ntz'1970-01-01'"  # of no time zone
 _DAYS = {"month": 31, "year": 12 * 31}
-_PREFIX = re.compile(r"\A\s*interval\b", re.IGNORECASE)  # which withWatermark takes
+_INTERVAL_KEYWORD = re.compile(r"\A\s*interval\b", re.IGNORECASE)
 _MONTHS = re.compile(r"(\d+)\s+(month|year)s?\b", re.IGNORECASE)
 
 
@@ -154,7 +157,7 @@ def _check_delay(rows: DataFrame, delay: object) -> None:
     why = ""
     if isinstance(delay, str):
         try:
-            rows.withWatermark(SOURCE_WATERMARK, delay)
+            _ = rows.withWatermark(SOURCE_WATERMARK, delay).schema  # without it, Spark Connect does not look
         except PySparkException as error:
             why = f": {sentence_of(error)}"
         else:
@@ -181,7 +184,9 @@ def _milliseconds(interval: str) -> Column:
 
     A day has 24 hours, a month 31 days, and a year 12 such months (Spark: IntervalUtils.getDuration).
     """
-    in_days = _MONTHS.sub(lambda part: f"{int(part[1]) * _DAYS[part[2].lower()]} days", _PREFIX.sub("", interval))
+    in_days = _MONTHS.sub(
+        lambda part: f"{int(part[1]) * _DAYS[part[2].lower()]} days", _INTERVAL_KEYWORD.sub("", interval)
+    )
     return f.expr(f"timestampdiff(MILLISECOND, {_EPOCH}, {_EPOCH} + interval {in_days})")
 
 

@@ -164,8 +164,8 @@ class KafkaEnumerator(SplitEnumerator):
         if self._stopping is None or not splits:
             return dict.fromkeys(splits)
         partitions, ids = _partitions(splits), self._client.topic_ids
+        self._ends.forget([p for p in partitions if self._topics.is_another(p.topic, ids.get(p.topic))])
         known = self._ends.known_of(partitions)
-        self._ends.forget([p for p in known if self._topics.is_another(p.topic, ids.get(p.topic))])
         epochs = {p: epoch for p in known if (epoch := self._topics.epoch(p)) is not None}
         self._asked(lambda: self._epoch_ends(epochs))
         return _by_split(resolve(self._stopping, partitions, self._client, self._found, self._history, self._ends))

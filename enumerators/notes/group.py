@@ -79,7 +79,7 @@ class GroupFolder:
         self._stored: Mapping[str, _Peer] = {}  # members that the last offset names
         self._stored_id: str | None = None
         self._met: set[str] = set()
-        self._joined = self._is_bounded = self._is_done = self._has_planned = False
+        self._joined = self._is_bounded = self._is_done = self._first_plan_is_over = False
         self._plans = 0
         self._waits_for: tuple[str, int | None] | None = None
         self._progress: Json | None = None
@@ -140,7 +140,7 @@ class GroupFolder:
 
     def tell_done(self, *, done: bool) -> None:
         """Report after a plan whether this member reads nothing more before records come, or before its next run."""
-        self._has_planned = True
+        self._first_plan_is_over = True
         if done != self._is_done:
             self._is_done = done
             self._write()
@@ -274,13 +274,15 @@ class GroupFolder:
         return None if is_over and not self._is_bounded else min(self._absent(), default=None)
 
     def _moved_on(self) -> str | None:
-        """Return a member of which another run may have taken over the note, as our checkpoint has copies.
+        """Return a member whose note may by now be that of another run, if our checkpoint was copied.
 
         Spark asks the sources of a query one after the other.  A source after us therefore may not have said yet that
         it goes on under another name, so the first plan of a run reads nothing by what its note says.
         """
         known = self._other_members.known(self._me.id)
-        if self._has_planned or not (self._may_have_copies or any(it.origin == self._origin for it in known.values())):
+        if self._first_plan_is_over or not (
+            self._may_have_copies or any(it.origin == self._origin for it in known.values())
+        ):
             return None
         moved = (name for name in self._peers.keys() & known.keys() if not self._runs_as_before(known[name]))
         return min(moved, default=None)

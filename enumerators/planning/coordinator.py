@@ -56,9 +56,10 @@ class Membership:
     def join(self, stored: Json | None, progress: Progress, *, bounded: bool) -> None:
         """Continue as the member that the start offset names.  Called before every plan.
 
-        progress: of that offset.  No unread record is older than its bound by more than the max drift, or than its
-            watermark if a split that was late was read, unless it is late.  The others wait there until the first plan
-            of this run has found its low, which may take long.
+        progress: of that offset.  No unread record is older than its bound by more than the max drift, unless it is
+            late.  A split that was late and has been read may be behind that, but not behind the watermark.  The offset
+            does not say whether there is one, so the others wait at the lower of the two until the first plan of this
+            run has found its low, which may take long.
         """
         if self._group is None:
             return

@@ -315,6 +315,23 @@ class TestAvailability:
         logs.stops = away
         assert drain(run, last)[0] == [("b", 0), ("b", 1), ("b", 2)]
 
+    def test_the_end_of_one_that_holds_other_records_is_asked_for_once_it_is_there(self):
+        class Moved(Replaced, Clustered):
+            def stops(self, splits):
+                if set(self.away) & set(splits):
+                    raise UnavailableError("its server is away")
+                return super().stops(splits)
+
+        logs = Moved(a=[0, 1], b=[0])
+        logs.ends = {"a": 2}
+        run, last = caught_up(coordinator(logs, fail_on_data_loss=False, discovery_interval_s=0))
+        logs.times, logs.ends = {"a": [5, 6, 7, 8, 9], "b": [0, 5]}, {"a": 4}
+        logs.diverged, logs.away = {"a": 0}, ("a",)
+        records, last = drain(run, last)
+        assert records == [("b", 1)]
+        logs.away = ()
+        assert drain(run, last)[0] == [("a", p) for p in range(4)]
+
     def test_a_query_begins_and_a_bounded_run_goes_on_only_with_all(self):
         logs = Clustered(a=[0], b=[0])
         logs.available_extents = lambda splits: pytest.fail("it must not do without a split")
