@@ -1,6 +1,8 @@
 """The source of a back-fill, and the files that it writes."""
 
 import json
+import os
+from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -66,6 +68,25 @@ def test_only_one_run_at_a_time_may_write(output, monkeypatch):
             second.claim(BINDING)
         with pytest.raises(OptionError, match="another back-fill is writing"):
             Output(output.path).alone().__enter__()
+    with Output(output.path).alone():
+        pass
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_java_keeps_others_out_after_an_error_until_it_ends_and_not_after_a_run_that_is_complete(
+    output, monkeypatch, fails
+):
+    monkeypatch.setattr(backfill_run, "_ENDING_S", 0.0)
+    with suppress(ZeroDivisionError), output.alone():
+        output.claim(BINDING)
+        of_java = os.dup(output.lock)
+        1 / (not fails)
+    with (
+        pytest.raises(OptionError, match="another back-fill is writing") if fails else nullcontext(),
+        Output(output.path).alone(),
+    ):
+        pass
+    os.close(of_java)
     with Output(output.path).alone():
         pass
 
