@@ -35,7 +35,14 @@ from tidegate.windows.callables import check_takes
 from tidegate.windows.spark import native, operating, relations
 from tidegate.windows.spark.expressions import check_expression, parts_of
 from tidegate.windows.spark.in_source import way_of
-from tidegate.windows.spark.names import check_columns, check_keys, check_result, column_name, column_names
+from tidegate.windows.spark.names import (
+    check_columns,
+    check_keys,
+    check_no_backtick,
+    check_result,
+    column_name,
+    column_names,
+)
 from tidegate.windows.spark.processor import RESULTS, row_column
 from tidegate.windows.window import duration_ms, whole_number
 
@@ -164,8 +171,7 @@ class WindowedStream:
     def _check_output(self, name: str, others: Collection[str]) -> None:
         if not isinstance(name, str) or not name:
             raise OptionError(f"the side output must have a name, such as 'late', and not {name!r}")
-        if "`" in name:
-            raise OptionError(f"the side output {name!r} has a backtick, which Spark takes for a quote: rename it")
+        check_no_backtick("a side output is called", name)
         if name == RESULTS:
             raise OptionError(f"the side output cannot be called {name!r}, as the results are")
         if name.lower() in map(str.lower, others):

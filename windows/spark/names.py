@@ -103,5 +103,10 @@ def _as_spark_sees(rows: DataFrame, names: Sequence[str]) -> list[str]:
 def _check_not_own(what: str, name: str) -> None:
     if _OWN.fullmatch(name):
         raise OptionError(f"{what} {name!r}, a name that windows use themselves: rename it")
+    check_no_backtick(what, name)
+
+
+def check_no_backtick(what: str, name: str) -> None:
+    """Raise OptionError for a name that Spark would take for a quoted one.  what: the beginning of the sentence."""
     if "`" in name:
         raise OptionError(f"{what} {name!r}, a name with a backtick: rename it")

@@ -154,7 +154,7 @@ MISTAKES = {
     "the batch has no side outputs: its rows are all results": lambda r, w, s, p: tidegate.split_outputs(
         w.aggregate(n="count(*)")
     ),
-    "the side output 'a`b' has a backtick": lambda r, w, s, p: w.side_output_late("a`b"),
+    "a side output is called 'a`b', a name with a backtick": lambda r, w, s, p: w.side_output_late("a`b"),
     "the aggregate 'n' must be the text of an expression": lambda r, w, s, p: w.explain(n=f.count("*")),
     "takes a schema with an aggregate function only": lambda r, w, s, p: w.aggregate(schema="n int", n="count(*)"),
     "schema is 'n bigintt', but: Unsupported data type .BIGINTT.": lambda r, w, s, p: w.aggregate(
