@@ -56,6 +56,11 @@ class S3ConnectionConfig:
         """
         return self._shared_client("s3")
 
+    def new_client(self) -> Any:
+        """Return a client like that of ``client``, for a caller that changes and closes it."""
+        with _creation(os.getpid()):
+            return _new_client(self, "s3")
+
     def queue_client(self) -> Any:
         """Return a client of SQS in the same way; ``endpoint`` is the endpoint of SQS, and it signs all requests."""
         return self._shared_client("sqs")
@@ -163,26 +168,18 @@ def _boto3_session(config: S3ConnectionConfig, process_id: int) -> Any:
 def _session(config: S3ConnectionConfig, _process_id: int) -> Any:
     """Return this process's session of botocore with the credentials of ``config``."""
     from botocore.credentials import AssumeRoleCredentialFetcher, CredentialResolver
+    from botocore.session import Session
 
-    session = _new_session()
+    session = Session()
     if config.access_key is not None:
         session.set_credentials(config.access_key, config.secret_key, config.session_token)
     if config.role is None or config.anonymous:
         return session
     create = functools.partial(session.create_client, region_name=config.region)
     fetcher = AssumeRoleCredentialFetcher(create, _found_credentials(session), config.role)
-    assumed = _new_session()
+    assumed = Session()
     assumed.register_component("credential_provider", CredentialResolver([_assumed_role(fetcher)]))
     return assumed
-
-
-def _new_session() -> Any:
-    from botocore.session import Session
-
-    session = Session()
-    # botocore's parser takes three quarters of the time of a listing.
-    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=time_of)
-    return session
 
 
 def time_of(value: Any) -> datetime:

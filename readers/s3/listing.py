@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache, partial
+from http import HTTPStatus
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 from urllib.parse import unquote_plus
 from xml.etree import ElementTree as ET
@@ -12,12 +17,13 @@ from tidegate.errors import ConnectorError, TransientError
 from tidegate.readers.objects.values import S3Object
 from tidegate.readers.s3.config import S3ConnectionConfig, time_of
 from tidegate.readers.s3.request import ask_s3
-from tidegate.readers.s3.signed_get import STEP_BYTES, Answer, signed_get
+from tidegate.readers.s3.signed_get import STEP_BYTES, signed_get
 
 MOST_PAGE_BYTES = 32 << 20  # a thousand keys of S3's greatest length, each letter escaped, have less
 ARCHIVED = frozenset({"GLACIER", "DEEP_ARCHIVE"})
 """The storage classes whose objects must be restored before they can be read."""
 _ROOT = "ListBucketResult"
+_WHOLE = "Whole"
 
 
 class Listed(NamedTuple):
@@ -112,8 +118,8 @@ def list_page(
     def ask() -> Page:
         with signed_get(config, request.bucket, "", request.query, {}) as answer:
             if answer is not None:
-                return _parsed(_body(answer))
-        return _of_boto3(config.client().list_objects_v2(**request.parameters))
+                return _parsed(b"".join(_bounded(iter(partial(answer.read, STEP_BYTES), b""))))
+        return _parsed(_listing_client(config, os.getpid()).list_objects_v2(**request.parameters)[_WHOLE])
 
     page = ask_s3(ask, operation, target, seconds or config.deadline_s, stopped)
     if page.token == "":
@@ -135,14 +141,53 @@ def bare_etag(etag: str | None) -> str:
     return (etag or "").removeprefix("W/").strip('"')
 
 
-def _body(answer: Answer) -> bytes:
-    parts, size = [], 0
-    while part := answer.read(STEP_BYTES):
-        parts.append(part)
+def _bounded(parts: Iterable[bytes]) -> Iterator[bytes]:
+    size = 0
+    for part in parts:
         size += len(part)
         if size > MOST_PAGE_BYTES:
             raise TransientError(f"the endpoint answered more than {MOST_PAGE_BYTES} bytes instead of a listing")
-    return b"".join(parts)
+        yield part
+
+
+@cache
+def _listing_client(config: S3ConnectionConfig, _process_id: int) -> Any:
+    """Return a client of boto3 that gives the body of a listing under ``_WHOLE``, and reads no more than its bound."""
+    from botocore.exceptions import HTTPClientError
+    from botocore.httpsession import URLLib3Session
+    from botocore.utils import get_environ_proxies
+    from urllib3.exceptions import HTTPError
+
+    client = config.new_client()
+    settings = client.meta.config
+    session = URLLib3Session(
+        verify=config.trusted(),
+        proxies=get_environ_proxies(client.meta.endpoint_url),
+        timeout=(settings.connect_timeout, settings.read_timeout),
+        max_pool_connections=settings.max_pool_connections,
+    )
+
+    def send(request: Any, **_: object) -> Any:
+        request.stream_output = True  # otherwise the session reads the body
+        answer = session.send(request)
+        try:
+            body = b"".join(_bounded(answer.raw.stream()))
+        except HTTPError as problem:
+            raise HTTPClientError(error=problem) from None
+        finally:
+            answer.raw.close()
+        answer.raw = SimpleNamespace(stream=lambda: [body])
+        return answer
+
+    def take(response_dict: Any, customized_response_dict: Any, **_: object) -> None:
+        if response_dict["status_code"] == HTTPStatus.OK:
+            customized_response_dict[_WHOLE], response_dict["body"] = response_dict["body"], b""
+
+    client.meta.events.register("before-send.s3.ListObjectsV2", send)
+    client.meta.events.register("before-parse.s3.ListObjectsV2", take)
+    atexit.register(session.close)
+    atexit.register(client.close)
+    return client
 
 
 def _parsed(body: bytes) -> Page:
@@ -173,20 +218,6 @@ def _parsed(body: bytes) -> Page:
     except (KeyError, ValueError):
         raise _not_a_listing() from None
     return Page(listed, folders, top.get("NextContinuationToken", "") if is_cut else None)
-
-
-def _of_boto3(answer: Any) -> Page:
-    if "IsTruncated" not in answer:
-        raise _not_a_listing()
-    listed = [
-        Listed(
-            s3_object(entry["Key"], entry["Size"], entry.get("ETag"), entry["LastModified"]),
-            entry.get("StorageClass", ""),
-        )
-        for entry in answer.get("Contents", ())
-    ]
-    folders = [entry["Prefix"] for entry in answer.get("CommonPrefixes", ())]
-    return Page(listed, folders, answer.get("NextContinuationToken", "") if answer["IsTruncated"] else None)
 
 
 def _not_a_listing() -> TransientError:

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.buckets import OwnClient
-from tests.support.objects.endpoints import LISTING, odd_endpoint
+from tests.support.objects.endpoints import LISTING, odd_endpoint, proxied
 from tests.support.servers.stub import Listening, stub
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.errors import ConnectorError, DeadlineError
@@ -42,9 +42,10 @@ NO_LISTINGS = [
 def by_boto3(request, monkeypatch):
     """List as usual, and through a proxy, which leaves the requests to boto3's client."""
     if request.param:
-        monkeypatch.setattr("botocore.utils.get_environ_proxies", lambda *_: {"http": "any"})
+        proxied(monkeypatch)
 
 
+@pytest.mark.usefixtures("by_boto3")
 @pytest.mark.parametrize("body", NO_LISTINGS)
 def test_what_is_no_listing_is_asked_for_again_and_never_taken_for_an_empty_one(body, monkeypatch):
     monkeypatch.setattr(listing, "MOST_PAGE_BYTES", 1_000)
@@ -56,15 +57,6 @@ def test_what_is_no_listing_is_asked_for_again_and_never_taken_for_an_empty_one(
         answers += [(200, body)] * 1_000
         with pytest.raises(DeadlineError, match=r"^cannot read the state location s3://odd/notes within 0\.3 s: "):
             open_folder("s3://odd/notes", replace(endpoint.config, deadline_s=0.3)).files()
-
-
-@pytest.mark.usefixtures("by_boto3")
-@pytest.mark.parametrize("body", NO_LISTINGS[:2])
-def test_boto3_sees_no_listing_there_either(body):
-    with stub(lambda _: (200, body)) as url:
-        config = S3ConnectionConfig(url, "us-east-1", "any", "any", deadline_s=0.3)
-        with pytest.raises(DeadlineError, match=r"within 0.3 s: the endpoint answered 200, but with no listing$"):
-            next(list_pages(config, PageRequest("odd", "")))
 
 
 @pytest.mark.usefixtures("by_boto3")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.logs import coordinating
-from tests.support.objects.endpoints import FAULTS, TOKEN, faulty, odd_endpoint
+from tests.support.objects.endpoints import FAULTS, TOKEN, faulty, odd_endpoint, proxied
 from tests.support.servers.stub import stub
 from tests.support.streams import HOUR, NOON
 from tidegate import S3Source
@@ -174,7 +174,7 @@ def decompressing(**said):
 @pytest.mark.parametrize("by_boto3", [False, True])
 def test_a_body_that_is_longer_than_listed_ends_the_query(status, etag, by_boto3, tmp_path, monkeypatch):
     if by_boto3:
-        monkeypatch.setattr("botocore.utils.get_environ_proxies", lambda *_: {"http": "any"})
+        proxied(monkeypatch)
     quirks = {} if etag else {"listed_etag": lambda _: "", "sent_etag": lambda _: ""}
     objects = {"in/a.txt": THREE["in/a.txt"]}
     with odd_endpoint(objects=objects, says=decompressing(status=status, etag=etag), **quirks) as endpoint:

@@ -129,6 +129,12 @@ def through(proxy, config, deadline_s=20):
     return ObjectStore(replace(config, endpoint=endpoint, deadline_s=deadline_s), "data")
 
 
+def proxied(monkeypatch):
+    """Let each endpoint be its own proxy, so that boto3's client sends the requests."""
+    for user in ("utils", "endpoint"):
+        monkeypatch.setattr(f"botocore.{user}.get_environ_proxies", lambda url: {"http": url})
+
+
 LISTING = "<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>{}</IsTruncated>{}</ListBucketResult>"
 MODIFIED_S = 1_767_225_600
 TOKEN = "secret-token"  # noqa: S105 - no such secret exists
