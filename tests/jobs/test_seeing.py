@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as f
 
 import tidegate
@@ -80,6 +81,29 @@ def test_a_running_query_is_seen_by_programs_and_by_people(spark, kafka, tmp_pat
     assert outside[1] == f"{account}\n"
     assert account.sources[0].by_split == {f"{topic}-0": 400, f"{topic}-1": 400, f"{topic}-2": 100}
     assert f"{topic}-2 paused, batches 0 to 2" in page
+
+
+def test_the_page_of_a_run_that_repeats_a_batch_says_that_it_is_not_shown(spark, kafka, tmp_path):
+    topic = new_topic(kafka, even_times(NOON, NOON + 4 * HOUR, 400), even_times(NOON + 3 * HOUR, NOON + 4 * HOUR, 100))
+    drift = WatermarkStrategy.for_monotonous_timestamps().with_watermark_alignment(max_drift=timedelta(hours=1))
+    rows = kafka_source(kafka, topic, starting_offsets="earliest", watermarks=drift).read_stream(spark)
+    counts = {}
+
+    def fail(batch, number):
+        if number == 1:
+            raise RuntimeError("in the second batch")
+
+    def count(batch, number):
+        counts[number] = batch.count()
+
+    with pytest.raises(StreamingQueryException):
+        finish_query(start(rows, tmp_path / "checkpoint", fail, availableNow=True))
+    query = start(rows, tmp_path / "checkpoint", count, availableNow=True)
+    finish_query(query)
+    page = tidegate.report(query, tmp_path / "query.html").read_text()
+    assert counts == {1: 100, 2: 100, 3: 200}
+    assert "300 rows in 2 batches, late rows 0, complete" in page
+    assert "went on from a checkpoint: what earlier runs planned, up to batch 1, is not shown" in page
 
 
 def test_a_query_without_a_source_of_ours_has_nothing_to_show(spark, tmp_path):
