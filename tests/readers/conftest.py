@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.readers.kafka.wire import security_matrix
 from tests.support.kafka.lab import Lab
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.store import ObjectStore
@@ -11,6 +12,13 @@ from tidegate.servers import KafkaServer, S3Server
 @pytest.fixture(scope="session")
 def lab(kafka: KafkaServer) -> Lab:
     return Lab(kafka)
+
+
+@pytest.fixture(scope="session")
+def at(tmp_path_factory):
+    """A broker with TLS, logins and rights."""
+    with security_matrix.place(tmp_path_factory.mktemp("security")) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
