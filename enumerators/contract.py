@@ -183,6 +183,14 @@ class SplitEnumerator(Peeking, OwnHooks):
         """
         return None
 
+    def has_news(self, stored: Json | None) -> bool:
+        """Return whether the next run needs what ``stored``, the snapshot in the last offset, does not say.
+
+        Called once per plan that changes nothing else: no I/O.  If so, a batch without rows stores the new snapshot.
+        """
+        del stored
+        return False
+
     def commit(self, positions: Positions) -> None:
         """Release resources that were kept for records until these are written (FLIP-27: notifyCheckpointComplete).
 

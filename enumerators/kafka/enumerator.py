@@ -331,6 +331,10 @@ class KafkaEnumerator(SplitEnumerator):
         ends = self._ends.snapshot()
         return KafkaSnapshot(self._cluster_id, unit, topics, self._taken_over_ms, version, ends).to_json() or None
 
+    def has_news(self, stored: Json | None) -> bool:
+        """Return whether ends by time were found or forgotten: the records at them may soon be deleted."""
+        return self._stopping is not None and KafkaSnapshot.from_json(stored).ends != self._ends.snapshot()
+
     def own_progress(self, positions: Positions, ends: Positions) -> Json:
         """Return what dashboards of Spark's built-in source look at."""
         return progress_by_topic(positions, ends)

@@ -334,6 +334,7 @@ class SourceCoordinator:
             held_by = holder if self._membership.waits_for(holder) else None
             if held_by is None or not self._membership.wait(held_by):
                 has_news = opened.splits.has_new_timers or opened.bad_record_count(before) != before.bad_records
+                has_news |= is_nothing and opened.enumerator.has_news(before.enumerator)
                 if holder is not None and held_by is None:
                     has_news |= self._membership.has_news_of(holder)
                 return _Decision(planned, is_nothing and not has_news, held_by)

@@ -259,6 +259,19 @@ def test_a_partition_that_was_read_to_its_time_is_finished_also_when_retention_p
     assert query.source_progress()["splits"] == {"finished": 1}
 
 
+@pytest.mark.parametrize("begin", [6, 10])
+def test_an_end_that_a_run_finds_without_rows_to_read_is_kept_too(kafka, run, begin):
+    topic = new_topic(kafka, 5)
+    _, last = run(topic, **END).drain()
+    fill(kafka, topic, 5, OLD + 5_000)
+    query = run(topic, **END)
+    records, last = query.drain(last)
+    assert records == []
+    assert query.drain(last) == ([], last)
+    kafka.delete_before(topic, {0: begin})
+    assert run(topic, **END).drain(last) == ([], last)
+
+
 def test_unread_records_before_a_time_are_lost_when_retention_passes_that(kafka, run):
     topic, open_ended = new_topic(kafka, 10), new_topic(kafka, 3)
     query = run(topic, open_ended, **END)
