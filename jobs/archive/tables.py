@@ -1,7 +1,7 @@
 """Writes what an archive lacks into a table: executors write files, and one commit on the driver adds them all.
 
-A commit also says up to which offset each partition is archived: as an application transaction of Delta, or in the
-summary of an Iceberg snapshot.  Files that no commit has added are nobody's, and the table's own clean-up deletes them.
+A commit also notes of which topic its rows are, and up to which offset each partition is archived.  Files that no
+commit has added are nobody's, and the table's own clean-up deletes them.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tidegate.readers.archive.columns import TableColumns
 from tidegate.readers.archive.delta import DeltaArchive, storage_options
 from tidegate.readers.archive.directory import Directory
 from tidegate.readers.archive.iceberg import IcebergArchive
+from tidegate.readers.archive.notes import Noted, noted_end, noted_epoch, noted_topic_id, notes_of
 from tidegate.readers.archive.objects import ArchivedObject, directory_of
 from tidegate.readers.archive.parquet import write_records
 from tidegate.readers.archive.table import TableArchive, in_one_line
@@ -38,7 +39,6 @@ from tidegate.readers.s3.config import s3_address
 from tidegate.sources.kafka.source import KafkaSource
 
 _COLUMNS = arrow_schema(include_headers=True)
-_NAMED = "tidegate.archive"
 _ATTEMPTS = 5
 _FIRST_MS, _LAST_MS = -30_610_224_000_000, 253_402_300_799_999  # from the year 1000 to 9999
 
@@ -47,6 +47,7 @@ class WrittenFile(NamedTuple):
     """A file that a piece has become; a piece without records has none.
 
     ends: the offsets of its first and its last record; times_ms: the least and the greatest timestamp.
+    details: the topic and the leader with which it was planned.
     """
 
     wanted: SplitRange
@@ -55,6 +56,7 @@ class WrittenFile(NamedTuple):
     records: int
     ends: tuple[int, int]
     times_ms: tuple[int, int]
+    details: KafkaDetails = KafkaDetails()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class TablePiece:
         Raises DataLossError if Kafka has deleted records of it, ConnectorError if a record does not fit the table, such
         as a value that is not text, and the errors of the reader and of the place.
         """
-        (wanted,) = self.task.ranges
+        (wanted,), (details,) = self.task.ranges, self.task.details or (KafkaDetails(),)
         offsets: list[int] = []
 
         def batches() -> Iterable[pa.RecordBatch]:
@@ -93,7 +95,7 @@ class TablePiece:
             if records:
                 self.place.put(self.path, file, noun="archived records")
         ends = (offsets[0], offsets[-1]) if offsets else (wanted.start, wanted.start)
-        return WrittenFile(wanted, self.path, size if records else 0, records, ends, (min_ms, max_ms))
+        return WrittenFile(wanted, self.path, size if records else 0, records, ends, (min_ms, max_ms), details)
 
 
 class TargetTable(ABC):
@@ -116,8 +118,8 @@ class TargetTable(ABC):
         """Make a missing table, and return its schema, and the columns by which it is partitioned."""
 
     @abstractmethod
-    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """Return up to which offset commits have archived each partition; 0: none has."""
+    def noted(self) -> Noted:
+        """Return the notes of all commits up to now."""
 
     @abstractmethod
     def commit(self, files: Collection[WrittenFile]) -> None:
@@ -140,10 +142,14 @@ class TargetTable(ABC):
     def directories(self, partitions: Collection[Partition]) -> dict[Partition, Directory]:
         """Return for each partition what a run goes on behind: rows that were deleted before do not come back."""
         self.columns()
-        self.before = self.committed(partitions)
+        noted = self.noted()
+        self.before = _ends(noted, partitions)
         listed = self.archive.list_files(partitions, None, "--out").directories
-        ends = {p: max(listed[p].end, self.before[p]) for p in partitions}
-        whole = {p: [ArchivedObject("", 0, 0, end, -1, -1, "")] if end else [] for p, end in ends.items()}
+        whole: dict[Partition, list[ArchivedObject]] = {}
+        for p in partitions:
+            end = max(listed[p].end, self.before[p])
+            topic_id, epoch = noted_topic_id(noted, p[0]), noted_epoch(noted, p, end)
+            whole[p] = [ArchivedObject("", 0, 0, end, -1, -1, topic_id, epoch)] if end else []
         return {p: directory_of(objects) for p, objects in whole.items()}
 
     def piece_of(self, source: KafkaSource) -> Callable[[SplitRange, KafkaDetails], TablePiece]:
@@ -170,11 +176,16 @@ def accepted(outcomes: Iterable[tuple[TablePiece, WrittenFile | None]]) -> list[
     return kept
 
 
-def _ends(files: Iterable[WrittenFile]) -> dict[SplitId, int]:
-    ends: dict[SplitId, int] = {}
-    for file in files:
-        ends[file.wanted.split_id] = max(file.wanted.end, ends.get(file.wanted.split_id, 0))
-    return ends
+def _ends(noted: Noted, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    return {partition: noted_end(noted, partition) for partition in partitions}
+
+
+def _notes(files: Iterable[WrittenFile]) -> dict[str, int]:
+    notes: dict[str, int] = {}
+    for file in sorted(files, key=lambda file: file.wanted.end):
+        partition, (topic_id, epoch, *_) = TopicPartition.of(file.wanted.split_id), file.details
+        notes |= notes_of(partition, file.wanted.end, topic_id, epoch)
+    return notes
 
 
 class DeltaTarget(TargetTable):
@@ -207,12 +218,8 @@ class DeltaTarget(TargetTable):
         return pa.schema(table.schema().to_arrow()), table.metadata().partition_columns
 
     @override
-    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        return self._committed(self._table(), partitions)
-
-    @staticmethod
-    def _committed(table: Any, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        return {p: table.transaction_version(f"{_NAMED} {TopicPartition(*p).split_id}") or 0 for p in partitions}
+    def noted(self) -> Noted:
+        return delta.noted_in(self._table())
 
     @override
     def commit(self, files: Collection[WrittenFile]) -> None:
@@ -221,8 +228,8 @@ class DeltaTarget(TargetTable):
         from deltalake.transaction import AddAction
 
         table = self._table()
-        _check_unchanged(self.location, self.before, self._committed(table, self.before))
-        transactions = [Transaction(f"{_NAMED} {split}", end) for split, end in _ends(files).items()]
+        _check_unchanged(self.location, self.before, _ends(delta.noted_in(table), self.before))
+        transactions = [Transaction(delta.transaction_of(name), note) for name, note in _notes(files).items()]
         now_ms = int(datetime.now(timezone.utc).timestamp() * 1000)
         actions = [AddAction(f.path, f.bytes, {}, now_ms, True, _statistics(f)) for f in files if f.records]  # noqa: FBT003
         try:
@@ -277,32 +284,21 @@ class IcebergTarget(TargetTable):
         return table.schema().as_arrow(), [field.name for field in table.spec().fields]
 
     @override
-    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        table = self._table()
-        return {partition: self._committed(table, partition) for partition in partitions}
-
-    @staticmethod
-    def _committed(table: Any, partition: Partition) -> int:
-        name, snapshot = f"{_NAMED}.{TopicPartition(*partition).split_id}", table.current_snapshot()
-        while snapshot is not None:
-            if snapshot.summary is not None and name in snapshot.summary.additional_properties:
-                return int(snapshot.summary.additional_properties[name])
-            parent = snapshot.parent_snapshot_id
-            snapshot = None if parent is None else table.snapshot_by_id(parent)
-        return 0
+    def noted(self) -> Noted:
+        return iceberg.noted_in(self._table())
 
     @override
     def commit(self, files: Collection[WrittenFile]) -> None:
         from pyiceberg.exceptions import CommitFailedException
 
-        ends = {f"{_NAMED}.{split}": str(end) for split, end in _ends(files).items()}
+        notes = {iceberg.property_of(name): str(note) for name, note in _notes(files).items()}
         for _ in range(_ATTEMPTS):
             table = self._table()
-            _check_unchanged(self.location, self.before, {p: self._committed(table, p) for p in self.before})
+            _check_unchanged(self.location, self.before, _ends(iceberg.noted_in(table), self.before))
             table.metadata.properties["commit.retry.num-retries"] = "0"  # a retry would not look at what was committed
             paths = [f"{table.location()}/data/{file.path}" for file in files if file.records]
             try:
-                table.add_files(paths, snapshot_properties=ends)
+                table.add_files(paths, snapshot_properties=notes)
             except CommitFailedException:
                 continue
             except Exception as error:  # noqa: BLE001 - pyiceberg has no base class of its errors, nor have catalogs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 from typing_extensions import override
 
 from tidegate.errors import ConnectorError, OptionError, needing
+from tidegate.readers.archive.notes import NAMED, Noted
 from tidegate.readers.archive.table import TableArchive, TableFiles, raised_as_ours
 from tidegate.readers.archive.table_file import TableFile
 from tidegate.readers.arrow import compute as pc
@@ -62,7 +64,7 @@ class DeltaArchive(TableArchive):
                     )
             root = f"{unquote(table.table_uri).rstrip('/')}/"
             deleted = self._deleted(table, root)
-        return self._files(table.version(), actions, columns, deleted, root)
+        return self._files(table, actions, columns, deleted, root)
 
     def _at(self, version: int | None, named: str) -> DeltaTable:
         """Return the table as its log has it now: one that was made anew at its place has other files."""
@@ -116,7 +118,7 @@ class DeltaArchive(TableArchive):
         return np.frombuffer(file.deleted or b"", np.uint32).astype(np.int64)
 
     def _files(
-        self, version: int, actions: pa.Table, columns: dict[str, str], deleted: Mapping[str, bytes], root: str
+        self, table: DeltaTable, actions: pa.Table, columns: dict[str, str], deleted: Mapping[str, bytes], root: str
     ) -> TableFiles:
         parted = {name: f"partition.{path}" for name, path in columns.items()}
         parted = {name: column for name, column in parted.items() if column in actions.schema.names}
@@ -142,7 +144,17 @@ class DeltaArchive(TableArchive):
             bounds["topic"] = (pa.repeat(constant["topic"], len(names)),) * 2
         latest_ms = _times(bounds["timestamp"][1])
         where = bounds["topic"], bounds["partition"], bounds["offset"]
-        return TableFiles.of_bounds(version, *where, latest_ms, sizes, whole, get)
+        return TableFiles.of_bounds(table.version(), *where, latest_ms, sizes, whole, noted_in(table), get)
+
+
+def noted_in(table: DeltaTable) -> Noted:
+    """Return the notes of the archiver in a table as it is loaded."""
+    return cache(lambda name: table.transaction_version(transaction_of(name)))  # each call reads the newest commits
+
+
+def transaction_of(name: str) -> str:
+    """Return the application whose transactions hold the notes of a name."""
+    return f"{NAMED} {name}"
 
 
 def _in_table(address: str, root: str) -> str:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from typing_extensions import override
 
 from tidegate.errors import CorruptDataError, OptionError, needing
+from tidegate.readers.archive.notes import NAMED, Noted
 from tidegate.readers.archive.parquet import opened_parquet
 from tidegate.readers.archive.table import Bounds, TableArchive, TableFiles, raised_as_ours
 from tidegate.readers.archive.table_file import TableFile
@@ -142,7 +143,8 @@ class IcebergArchive(TableArchive):
         latest = bounds("timestamp")[1].cast(pa.int64()).fill_null(_EVER).to_numpy()
         latest_ms = np.where(latest == _EVER, _EVER, latest // _MICROSECONDS)
         where = topics, bounds("partition"), bounds("offset")
-        return TableFiles.of_bounds(version, *where, latest_ms, sizes, whole, get)
+        noted = noted_in(table, version)
+        return TableFiles.of_bounds(version, *where, latest_ms, sizes, whole, noted, get)
 
     @override
     def paths_in(self, file: TableFile, parquet: pq.ParquetFile) -> dict[str, str]:
@@ -186,6 +188,28 @@ class IcebergArchive(TableArchive):
     def place_of(self, path: str) -> tuple[Place, str]:
         # Unlike URLs, the paths of a table are not encoded.
         return super().place_of(path.removeprefix("file://") if path.startswith("file:///") else path)
+
+
+def noted_in(table: Table, version: int | None = None) -> Noted:
+    """Return the notes of the archiver in a table up to a snapshot, by those that it keeps; None: the newest."""
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+    version = table.metadata.current_snapshot_id if version is None else version
+    notes: dict[str, str] = {}
+    while version is not None and (snapshot := snapshots.get(version)) is not None:
+        if snapshot.summary is not None:
+            notes = {**snapshot.summary.additional_properties, **notes}
+        version = snapshot.parent_snapshot_id
+
+    def noted(name: str) -> int | None:
+        note = notes.get(property_of(name))
+        return None if note is None else int(note)
+
+    return noted
+
+
+def property_of(name: str) -> str:
+    """Return the property of a snapshot that holds the note of a name."""
+    return f"{NAMED}.{name}"
 
 
 def _partition_values(table: Table) -> dict[int, dict[int, int]]:

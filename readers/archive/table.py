@@ -24,6 +24,7 @@ from tidegate.errors import ConnectorError, ObjectGoneError, OptionError, Tidega
 from tidegate.readers.archive.archive import Archive, Listing, Partition
 from tidegate.readers.archive.columns import TableColumns
 from tidegate.readers.archive.directory import ArchivedPart, Directory, Files
+from tidegate.readers.archive.notes import Noted, noted_topic_id
 from tidegate.readers.archive.parquet import opened_parquet
 from tidegate.readers.archive.table_file import OpenTable, TableFile, where
 from tidegate.readers.arrow import compute as pc
@@ -52,6 +53,7 @@ class TableFiles(NamedTuple):
         where the log does not say them, or those of the partition.
     max_ms: the greatest timestamp; without one the greatest int64.
     is_whole: whether no row of the file was deleted.
+    noted: the notes of the archiver up to that version.
     get: returns the file of a number for a partition.
     """
 
@@ -62,6 +64,7 @@ class TableFiles(NamedTuple):
     max_ms: npt.NDArray[np.int64]
     size: npt.NDArray[np.int64]
     is_whole: npt.NDArray[np.bool_]
+    noted: Noted
     get: GetFile
 
     @classmethod
@@ -251,4 +254,6 @@ class _Held(NamedTuple):
 
         size = files.size[numbers] // np.maximum(shares, 1)
         times = self.max_ms[order], self.is_exact[order]
-        return Directory(Files(first, following, *times, size, get), holds_gaps=True)
+        ids = {noted_topic_id(files.noted, partition[0])} - {""} if len(order) else ()
+        held = Files(first, following, *times, size, get)
+        return Directory(held, topic_ids=ids, holds_gaps=True)

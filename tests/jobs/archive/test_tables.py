@@ -73,6 +73,31 @@ def test_of_two_archivers_at_once_one_adds_nothing(kafka, table):
     assert len(table.rows()) == 20
 
 
+def test_a_recreated_topic_needs_another_table_for_archivers_and_for_queries(kafka, table):
+    topic = new_topic(kafka, [NOON + at for at in range(20)])
+    archived(kafka, topic, table)
+    kafka.delete_topic(topic)
+    kafka.create_topic(topic)
+    append(kafka, topic, {0: [NOON + at for at in range(30)]})
+    sentence = (
+        rf"is '{table.location}', which holds records of {topic}-0 when the topic had the id \S+; it was recreated"
+    )
+    with pytest.raises(OptionError, match=f"--out {sentence}"):
+        archived(kafka, topic, table)
+    with pytest.raises(OptionError, match=f"archive {sentence}"):
+        read(kafka, topic, archive=table.location)
+    assert len(table.rows()) == 20
+
+
+def test_an_archiver_knows_under_which_leader_it_has_written_what_a_table_holds(kafka, table):
+    topic = new_topic(kafka, [NOON + at for at in range(20)])
+    archived(kafka, topic, table)
+    target = target_table(table.location)
+    assert target.directories([(topic, 0)])[topic, 0].leader_epoch == 0
+    table.append([record(0, 20, topic=topic)])
+    assert target.directories([(topic, 0)])[topic, 0].leader_epoch is None
+
+
 def test_a_commit_that_fails_says_why_in_one_sentence(kafka, table):
     topic = new_topic(kafka, [NOON] * 20)
     target, pieces = planned(kafka, topic, table)
