@@ -106,6 +106,14 @@ class OwnHooks:
         del ranges, bound_ms
         return 0
 
+    def has_news(self, stored: Json | None) -> bool:
+        """Return whether the next run needs what ``stored``, the snapshot in the last offset, does not say.
+
+        Called once per plan that changes nothing else: no I/O.  If so, a batch without rows stores the new snapshot.
+        """
+        del stored
+        return False
+
     def own_progress(self, positions: Positions, ends: Positions) -> Json:
         """Return entries of the progress that users know from a source that this one replaces.
 
@@ -182,14 +190,6 @@ class SplitEnumerator(Peeking, OwnHooks):
         The next run passes it to ``Source.enumerator``.
         """
         return None
-
-    def has_news(self, stored: Json | None) -> bool:
-        """Return whether the next run needs what ``stored``, the snapshot in the last offset, does not say.
-
-        Called once per plan that changes nothing else: no I/O.  If so, a batch without rows stores the new snapshot.
-        """
-        del stored
-        return False
 
     def commit(self, positions: Positions) -> None:
         """Release resources that were kept for records until these are written (FLIP-27: notifyCheckpointComplete).
