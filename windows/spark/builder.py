@@ -8,10 +8,11 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, MapType, StringType, StructType, TimestampType, VariantType
 
-from tidegate.add_ons import check_is_frame
+from tidegate.add_ons import check_is_frame, sentence_of
 from tidegate.errors import OptionError
 from tidegate.spark_private import is_classic
 from tidegate.windows import (
@@ -284,10 +285,16 @@ class WindowedStream:
             others = [other for other in expressions if other != name]
             check_result(self._rows, name, [*self._keys, *operating.COLUMNS, *self._stream().row_columns, *others])
         self._check_expressions(expressions)
-        if self._why_operator is None:
-            time = str(self._event_time)
-            return native.aggregated(self._rows, self._keys, time, self._assigned, expressions)  # type: ignore[arg-type]
-        return operating.with_expressions(self._stream(), self._operator, expressions)
+        try:
+            if self._why_operator is None:
+                time = str(self._event_time)
+                results = native.aggregated(self._rows, self._keys, time, self._assigned, expressions)  # type: ignore[arg-type]
+                relations.check_can_stream(results)
+                return results
+            return operating.with_expressions(self._stream(), self._operator, expressions)
+        except AnalysisException as error:  # of count(DISTINCT a), or explode() beside late rows
+            texts = ", ".join(f"{name}={text!r}" for name, text in expressions.items())
+            raise OptionError(f"Spark cannot take {texts} for these windows: {sentence_of(error)}") from None
 
     def _check_expressions(self, expressions: Mapping[str, str]) -> None:
         for name, text in expressions.items():

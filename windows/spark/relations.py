@@ -115,6 +115,13 @@ def _used_below(node: Any, above: set[str] | None) -> set[str]:
     return {column for child in _list(node.children()) for column in _used_below(child, above)}
 
 
+def check_can_stream(rows: DataFrame) -> None:
+    """Raise Spark's AnalysisException for a stream that a query in append mode could not begin with."""
+    sql = java_of(rows.sparkSession).org.apache.spark.sql
+    append = sql.streaming.OutputMode.Append()
+    sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(analyzed_plan(rows), append)
+
+
 def with_watermark(
     rows: DataFrame, ahead_ms: int, used: Collection[str] | None, description: Mapping[str, str] | None = None
 ) -> DataFrame:

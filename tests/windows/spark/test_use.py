@@ -11,7 +11,6 @@ from pyspark.sql import functions as f
 import tidegate
 from tests.sources.memory import MemorySource
 from tidegate import OptionError, WatermarkStrategy
-from tidegate.spark_private import analyzed_plan, java_of
 from tidegate.windows import (
     AggregateFunction,
     ContinuousEventTimeTrigger,
@@ -26,6 +25,7 @@ from tidegate.windows import (
     TumblingEventTimeWindows,
 )
 from tidegate.windows.spark import buckets, operating
+from tidegate.windows.spark.relations import check_can_stream
 
 FIVE = TumblingEventTimeWindows.of(timedelta(seconds=5))
 SESSIONS = EventTimeSessionWindows.with_gap(timedelta(seconds=1))
@@ -127,6 +127,12 @@ MISTAKES = {
         n="sum(positoin)"
     ),
     "Spark cannot take n='sum.position': Syntax error": lambda r, w, s, p: w.aggregate(n="sum(position"),
+    "Spark cannot take n='count.DISTINCT position.' for these windows: Distinct aggregations are not supported": (
+        lambda r, w, s, p: w.aggregate(n="count(DISTINCT position)")
+    ),
+    "Spark cannot take n='explode.array.max.position...' for these windows: The generator is not supported": (
+        lambda r, w, s, p: w.side_output_late("late").aggregate(n="explode(array(max(position)))")
+    ),
     "buckets=0 must be at least 1": lambda r, w, s, p: w.buckets(0),
     "buckets='8' must be a whole number": lambda r, w, s, p: w.buckets("8"),
     "allowed_lateness is 5, but must be a datetime.timedelta": lambda r, w, s, p: w.allowed_lateness(5),
@@ -270,21 +276,14 @@ def test_columns_may_differ_in_case_where_spark_keeps_them_apart(spark, rows):
     assert results == ["split", "Split", "window_start", "window_end", "N", "n", "output", "late_row"]
 
 
-def check(stream):
-    """Have Spark check a stream in append mode, as it does when a query begins."""
-    java = java_of(stream.sparkSession).org.apache.spark.sql
-    append = java.streaming.OutputMode.Append()
-    java.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(analyzed_plan(stream), append)
-
-
 def test_results_of_windows_may_be_united_and_joined_by_their_window(spark, source, windows):
     counts = windows.aggregate(n="count(*)")
     others = tidegate.windowed(source.read_stream(spark), "split", "timestamp").window(FIVE)
     sums = others.side_output_late("late").aggregate(n="sum(position)")
     window = ["split", "window_start", "window_end"]
-    check(counts.union(sums.drop("output", "late_row")))
+    check_can_stream(counts.union(sums.drop("output", "late_row")))
     for how in ("inner", "left", "full_outer"):
-        check(counts.join(sums, window, how))
+        check_can_stream(counts.join(sums, window, how))
 
 
 @pytest.mark.parametrize(
@@ -298,11 +297,11 @@ def test_results_that_may_be_late_or_that_spark_gives_no_watermark_are_joined_by
     others = tidegate.windowed(source.read_stream(spark), "split", "timestamp").window(FIVE)
     one, other = (kept(w).aggregate(n="count(*)") for w in (windows, others))
     window = ["split", "window_start", "window_end"]
-    check(one.join(other, window))
+    check_can_stream(one.join(other, window))
     with pytest.raises(
         AnalysisException, match=r"LeftOuter join .* is not supported without a watermark in the join keys"
     ):
-        check(one.join(other, window, "left"))
+        check_can_stream(one.join(other, window, "left"))
 
 
 def test_a_key_of_windows_over_windows_is_no_event_time_for_spark_though_it_is_the_end_of_windows(windows):
