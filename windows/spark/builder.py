@@ -158,6 +158,8 @@ class WindowedStream:
 
     def side_output_late(self, name: str) -> WindowedStream:
         """Put the rows that came too late for their windows into an output of this name."""
+        if self._late is not None:
+            raise OptionError(f"late rows already go to the side output {self._late!r}")
         self._check_output(name, self._outputs)
         return replace(self, _late=name)
 

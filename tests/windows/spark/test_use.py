@@ -133,6 +133,9 @@ MISTAKES = {
     "Spark cannot take n='explode.array.max.position...' for these windows: The generator is not supported": (
         lambda r, w, s, p: w.side_output_late("late").aggregate(n="explode(array(max(position)))")
     ),
+    "late rows already go to the side output 'late'": lambda r, w, s, p: w.side_output_late("late").side_output_late(
+        "more"
+    ),
     "buckets=0 must be at least 1": lambda r, w, s, p: w.buckets(0),
     "buckets='8' must be a whole number": lambda r, w, s, p: w.buckets("8"),
     "allowed_lateness is 5, but must be a datetime.timedelta": lambda r, w, s, p: w.allowed_lateness(5),
