@@ -104,7 +104,7 @@ def _check_event_time(rows: DataFrame, event_time: str) -> None:
         raise OptionError(
             f"the event time {event_time!r} is {kind}, but must be timestamp: convert it first, "
             f"such as milliseconds by timestamp_millis({event_time}), "
-            f"or a local time by CAST({event_time} AS TIMESTAMP)"
+            f"or a time without a zone, which sources take for UTC, by CAST({event_time} || 'Z' AS TIMESTAMP)"
         )
 
 

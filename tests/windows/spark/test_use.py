@@ -1,6 +1,7 @@
 """The calls of users before a query runs: mistakes, the plan of the windows, and the columns that functions see."""
 
-from datetime import timedelta
+import re
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 import pyarrow as pa
@@ -237,6 +238,22 @@ def test_a_mistake_is_told_at_once_in_one_sentence(spark, rows, windows, tmp_pat
     with pytest.raises(OptionError, match=reported) as raised:
         MISTAKES[reported](rows, windows, spark, tmp_path)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York"])
+def test_a_time_without_a_zone_becomes_the_instant_for_which_a_source_takes_it(spark, rows, zone):
+    """With another one, rows east of Greenwich would be behind the watermark of their own source."""
+    times = ["2026-03-08 02:30:00", "2026-03-29 02:30:00", "2026-10-25 02:30:00", "2026-11-01 01:30:00"]
+    with pytest.raises(OptionError, match="which sources take for UTC") as raised:
+        tidegate.windowed(rows.withColumn("at", f.lit(times[0]).cast("timestamp_ntz")), "split", "at")
+    conversion = re.search(r"CAST.*", str(raised.value))[0]
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        local = spark.createDataFrame([(time,) for time in times], "at string").selectExpr("CAST(at AS TIMESTAMP_NTZ)")
+        instants = [ms for (ms,) in local.select(f.unix_millis(f.expr(conversion))).collect()]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert instants == [int(datetime.fromisoformat(f"{time}+00:00").timestamp() * 1000) for time in times]
 
 
 def test_a_source_without_watermarks_is_told(spark, source):
