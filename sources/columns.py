@@ -155,7 +155,7 @@ def check_is_frame(call: str, rows: object) -> None:
 
 def _check_delay(rows: DataFrame, delay: object) -> None:
     why = ""
-    if isinstance(delay, str):
+    if isinstance(delay, str) and delay:  # Spark says of an empty one that it should be a text
         try:
             _ = rows.withWatermark(SOURCE_WATERMARK, delay).schema  # without it, Spark Connect does not look
         except PySparkException as error:

@@ -137,7 +137,7 @@ def test_an_event_time_without_its_delay_would_lose_rows_and_is_refused(spark, p
         ("split", "1 minute", "the event time 'split' is string, but it must be a timestamp"),
         ("timestamp", timedelta(minutes=1), r"delay is datetime.timedelta\(seconds=60\), but .* such as '10 minutes'"),
         ("timestamp", "soon", "delay is 'soon', but .* such as '10 minutes'"),
-        ("timestamp", "", "delay is '', but .* such as '10 minutes'"),
+        ("timestamp", "", "delay is '', but .* such as '10 minutes'$"),
         ("timestamp", "-1 second", "delay is '-1 second', but .* such as '10 minutes'"),
     ],
 )
