@@ -169,11 +169,12 @@ _STATE = "stateLocation"
 _BOUND_STATE = f"--option {_STATE}"
 _STARTS_BY_TIME = {"startingtimestamp", "startingoffsetsbytimestamp"}
 _TIMES = {"--from": "starting_timestamp", "--to": "ending_timestamp"}
+_OF_BAD = {"mode", "bad_records_path"}  # a run that a bad record has ended names them as its way on
 _OF_TOPICS = {
     "--topic": "subscribe",
     "--option includeHeaders": "include_headers",
     "--option includeEventTime": "include_event_time",
-    **{f"--option {to_camel(field)}": field for field in TypedTopicOptions.model_fields if field != "bad_records_path"},
+    **{f"--option {to_camel(field)}": field for field in TypedTopicOptions.model_fields if field not in _OF_BAD},
     "--kafka isolation.level": "isolation_level",
     **_TIMES,
 }
@@ -185,6 +186,9 @@ _OF_OBJECTS = {
     "--option modifiedAfter": "modified_after",
     "--option modifiedBefore": "modified_before",
     "--option columns": "columns",
+    "--option includeMetadata": "include_metadata",
+    "--option rescuedDataColumn": "rescued_data_column",
+    "--option partitionColumnTypeInference": "partition_column_type_inference",
     _BOUND_STATE: "state_location",
     **_TIMES,
 }

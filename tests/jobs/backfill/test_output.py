@@ -222,6 +222,8 @@ def test_what_decides_the_columns_and_the_rows_is_bound_however_it_is_written():
     assert bound(of_topics(options={"kafka.isolation.level": "read_committed"})) == bound(committed)
     assert bound(of_topics(options={"archive": "/lake"})) == bound(committed)  # it has no other records
     assert bound(of_topics(kafka=["isolation.level=read_uncommitted"])) == plain  # the default
+    typed = {"valueFormat": "json", "valueSchema": "a INT"}
+    assert bound(of_topics(options={**typed, "mode": "PERMISSIVE"})) == bound(of_topics(options=typed))
 
 
 def test_what_decides_which_objects_are_meant_is_bound_and_nothing_secret():
@@ -230,6 +232,13 @@ def test_what_decides_which_objects_are_meant_is_bound_and_nothing_secret():
     assert bound(of_objects(**options)) == plain
     assert bound(of_objects(pathglobfilter="*.json")) == plain | {"--option pathGlobFilter": "*.json"}
     assert bound(of_objects(columns="a,b")) == plain | {"--option columns": ["a", "b"]}
+    assert bound(of_objects(fileFormat="json", mode="PERMISSIVE")) == bound(of_objects(fileFormat="json"))
+    for option, value in [
+        ("includeMetadata", "true"),
+        ("rescuedDataColumn", "_rest"),
+        ("partitionColumnTypeInference", "false"),
+    ]:
+        assert bound(of_objects(fileFormat="json", **{option: value})) != bound(of_objects(fileFormat="json"))
     assert bound(of_objects(stateLocation="/kept")) == plain | {"--option stateLocation": "/kept"}
     assert plain["--path"] == "s3://bucket/in"
     assert "hunter2" not in repr(of_objects(**options))
