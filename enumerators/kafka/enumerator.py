@@ -204,10 +204,14 @@ class KafkaEnumerator(SplitEnumerator):
             return {partition.split_id: divergence for partition, divergence in found.items()}
         if self._topics.is_settled:
             return {}
+        ended = self._ends.known_of(by_partition)
         divergences = self._asked(
             lambda: self._topics.divergences(by_partition, self._logs.begins, self._client.topic_ids, self._epoch_ends)
         )
         self._ends.forget(divergences)
+        # The end may be the first record of the new leader, and then it is where the log of the last one ends.
+        lacking = {*ended} - {*self._ends.known_of(ended), *divergences}
+        self.stops([partition.split_id for partition in lacking])
         for partition, divergence in divergences.items():
             if self._history is not None and isinstance(divergence, LogCut):
                 self._history.check_kept(partition.split_id, divergence.position)

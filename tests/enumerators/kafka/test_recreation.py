@@ -20,7 +20,7 @@ from tidegate.errors import DataLossError, ServerError
 from tidegate.readers.kafka import cluster as cluster_module
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.places.place import Place
-from tidegate.servers import write_history
+from tidegate.servers import KafkaServer, write_history
 
 # kafka-python's producer leaves sockets open to brokers that were killed.
 pytestmark = pytest.mark.filterwarnings(
@@ -270,6 +270,22 @@ def test_an_end_that_a_run_finds_without_rows_to_read_is_kept_too(kafka, run, be
     assert query.drain(last) == ([], last)
     kafka.delete_before(topic, {0: begin})
     assert run(topic, **END).drain(last) == ([], last)
+
+
+def test_an_end_that_is_the_first_record_of_another_leader_is_kept_too():
+    with KafkaServer() as kafka, ExitStack() as made:
+
+        def run():
+            return made.enter_context(closing(Run(kafka, topic, **END)))
+
+        topic = new_topic(kafka, 5)
+        _, last = run().drain()
+        kafka.restart()
+        fill(kafka, topic, 5, OLD + 5_000)
+        records, last = run().drain(last)
+        assert records == []
+        kafka.delete_before(topic, {0: 10})
+        assert run().drain(last) == ([], last)
 
 
 def test_unread_records_before_a_time_are_lost_when_retention_passes_that(kafka, run):
