@@ -6,9 +6,7 @@ import atexit
 import functools
 import os
 import threading
-from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 from types import SimpleNamespace
@@ -180,17 +178,6 @@ def _session(config: S3ConnectionConfig, _process_id: int) -> Any:
     assumed = Session()
     assumed.register_component("credential_provider", CredentialResolver([_assumed_role(fetcher)]))
     return assumed
-
-
-def time_of(value: Any) -> datetime:
-    """Parse a time as botocore does, but faster for the form of S3's listings, such as 2026-01-31T12:00:00.000Z."""
-    from botocore.utils import parse_timestamp
-
-    if isinstance(value, str) and value.endswith("Z"):
-        with suppress(ValueError):
-            return datetime.fromisoformat(f"{value[:-1]}+00:00")
-    parsed: datetime = parse_timestamp(value)
-    return parsed
 
 
 def _found_credentials(session: Any) -> Any:

@@ -75,6 +75,15 @@ def test_a_listing_that_is_cut_without_a_token_or_for_ever_is_not_taken_for_whol
 
 
 @pytest.mark.usefixtures("by_boto3")
+@pytest.mark.parametrize("status", [202, 204])
+def test_an_answer_without_a_body_is_no_listing(status):
+    answers = [(status, b"")]
+    with odd_endpoint(objects={"in/a": b"x"}, says=lambda _: answers.pop() if answers else None) as endpoint:
+        (page,) = list_pages(endpoint.config, PageRequest("odd", "in/"))
+        assert [one.obj.key for one in page.listed] == ["in/a"]
+
+
+@pytest.mark.usefixtures("by_boto3")
 def test_both_ways_list_the_same():
     keys = ["in/a b+c%41/1", "in/é", 'in/<&"quoted">', "in/日本/x", "in/line\nbreak"]
     with odd_endpoint(objects=dict.fromkeys(keys, b"abc"), classes={"in/é": "GLACIER_IR"}, page_keys=2) as endpoint:
