@@ -169,12 +169,12 @@ _STATE = "stateLocation"
 _BOUND_STATE = f"--option {_STATE}"
 _STARTS_BY_TIME = {"startingtimestamp", "startingoffsetsbytimestamp"}
 _TIMES = {"--from": "starting_timestamp", "--to": "ending_timestamp"}
-_OF_BAD = {"mode", "bad_records_path"}  # a run that a bad record has ended names them as its way on
+_MAY_CHANGE = {"mode", "bad_records_path"}  # the error of a bad record suggests them
 _OF_TOPICS = {
     "--topic": "subscribe",
     "--option includeHeaders": "include_headers",
     "--option includeEventTime": "include_event_time",
-    **{f"--option {to_camel(field)}": field for field in TypedTopicOptions.model_fields if field not in _OF_BAD},
+    **{f"--option {to_camel(field)}": field for field in TypedTopicOptions.model_fields if field not in _MAY_CHANGE},
     "--kafka isolation.level": "isolation_level",
     **_TIMES,
 }
@@ -235,9 +235,10 @@ def backfill_source(
 
 
 def binding(source: Source, out: Path) -> dict[str, Any]:
-    """Return, by option, the values that decide which rows are written: no later run may change them.
+    """Return, by option, the values that decide the rows and columns that are written: no later run may change them.
 
-    Addresses may change, and so may options that only affect the cuts of batches.  No value is secret.
+    Addresses may change, options that only affect the cuts of batches, and those that decide about bad records.  No
+    value is secret.
     """
     fields = _OF_TOPICS if isinstance(source, KafkaSource) else _OF_OBJECTS
     bound = {option: _noted(getattr(source, field)) for option, field in fields.items()}
