@@ -1,7 +1,7 @@
 """Writes what an archive lacks into a table: executors write files, and one commit on the driver adds them all.
 
-A commit also notes of which topic its rows are, and up to which offset each partition is archived.  Files that no
-commit has added are nobody's, and the table's own clean-up deletes them.
+A commit also notes the topic's id and up to which offset each partition is archived.  Files that no commit has added
+are nobody's, and the table's own clean-up deletes them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class WrittenFile(NamedTuple):
     records: int
     ends: tuple[int, int]
     times_ms: tuple[int, int]
-    details: KafkaDetails = KafkaDetails()
+    details: KafkaDetails
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class TablePiece:
         Raises DataLossError if Kafka has deleted records of it, ConnectorError if a record does not fit the table, such
         as a value that is not text, and the errors of the reader and of the place.
         """
-        (wanted,), (details,) = self.task.ranges, self.task.details or (KafkaDetails(),)
+        (wanted,), (details,) = self.task.ranges, self.task.details
         offsets: list[int] = []
 
         def batches() -> Iterable[pa.RecordBatch]:
@@ -219,7 +219,7 @@ class DeltaTarget(TargetTable):
 
     @override
     def noted(self) -> Noted:
-        return delta.noted_in(self._table())
+        return delta.noted_in(self._table(), self._named)
 
     @override
     def commit(self, files: Collection[WrittenFile]) -> None:
@@ -228,7 +228,7 @@ class DeltaTarget(TargetTable):
         from deltalake.transaction import AddAction
 
         table = self._table()
-        _check_unchanged(self.location, self.before, _ends(delta.noted_in(table), self.before))
+        _check_unchanged(self.location, self.before, _ends(delta.noted_in(table, self._named), self.before))
         transactions = [Transaction(delta.transaction_of(name), note) for name, note in _notes(files).items()]
         now_ms = int(datetime.now(timezone.utc).timestamp() * 1000)
         actions = [AddAction(f.path, f.bytes, {}, now_ms, True, _statistics(f)) for f in files if f.records]  # noqa: FBT003

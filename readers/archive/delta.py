@@ -64,7 +64,7 @@ class DeltaArchive(TableArchive):
                     )
             root = f"{unquote(table.table_uri).rstrip('/')}/"
             deleted = self._deleted(table, root)
-        return self._files(table, actions, columns, deleted, root)
+        return self._files(table, named, actions, columns, deleted, root)
 
     def _at(self, version: int | None, named: str) -> DeltaTable:
         """Return the table as its log has it now: one that was made anew at its place has other files."""
@@ -118,7 +118,13 @@ class DeltaArchive(TableArchive):
         return np.frombuffer(file.deleted or b"", np.uint32).astype(np.int64)
 
     def _files(
-        self, table: DeltaTable, actions: pa.Table, columns: dict[str, str], deleted: Mapping[str, bytes], root: str
+        self,
+        table: DeltaTable,
+        named: str,
+        actions: pa.Table,
+        columns: dict[str, str],
+        deleted: Mapping[str, bytes],
+        root: str,
     ) -> TableFiles:
         parted = {name: f"partition.{path}" for name, path in columns.items()}
         parted = {name: column for name, column in parted.items() if column in actions.schema.names}
@@ -144,12 +150,18 @@ class DeltaArchive(TableArchive):
             bounds["topic"] = (pa.repeat(constant["topic"], len(names)),) * 2
         latest_ms = _times(bounds["timestamp"][1])
         where = bounds["topic"], bounds["partition"], bounds["offset"]
-        return TableFiles.of_bounds(table.version(), *where, latest_ms, sizes, whole, noted_in(table), get)
+        return TableFiles.of_bounds(table.version(), *where, latest_ms, sizes, whole, noted_in(table, named), get)
 
 
-def noted_in(table: DeltaTable) -> Noted:
-    """Return the notes of the archiver in a table as it is loaded."""
-    return cache(lambda name: table.transaction_version(transaction_of(name)))  # each call reads the newest commits
+def noted_in(table: DeltaTable, named: str) -> Noted:
+    """Return the notes of the archiver in a table as it is loaded; they raise the errors of ``in_one_sentence``."""
+
+    @cache  # each call reads the log again, up to the version that is loaded
+    def noted(name: str) -> int | None:
+        with in_one_sentence(named):
+            return table.transaction_version(transaction_of(name))
+
+    return noted
 
 
 def transaction_of(name: str) -> str:

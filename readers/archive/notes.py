@@ -1,4 +1,4 @@
-"""The notes of the archiver in the log of a table: which topic its rows are of, and up to where.
+"""The notes of the archiver in the log of a table: the topic of its rows, and up to where they go.
 
 Commits of the archiver carry them, as numbers by name: application transactions of Delta hold nothing else, and the
 summaries of Iceberg's snapshots hold them as text.  A space keeps the names apart, since no topic's name has one.
@@ -49,7 +49,7 @@ def noted_topic_id(noted: Noted, topic: str) -> str:
 
 
 def noted_epoch(noted: Noted, partition: Partition, end: int) -> int | None:
-    """Return the leader epoch of the log that held the rows up to an offset; None: unknown, as of rows of others."""
+    """Return the last known leader epoch of the log that held the rows up to an offset; None: of rows of others."""
     return noted(_epoch_name(partition)) if end <= noted_end(noted, partition) else None
 
 

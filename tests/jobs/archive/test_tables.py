@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from shutil import rmtree
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -11,12 +12,14 @@ from tests.enumerators.kafka.test_archived import read as read_range
 from tests.support.streams import append, committed_source, delete_before, new_topic
 from tests.support.tables import SCHEMA, Delta, Iceberg, record, rows_of
 from tidegate.alignment.splits import SplitRange
-from tidegate.errors import ConnectorError, OptionError, TidegateError
+from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
+from tidegate.errors import ConnectorError, DataLossError, OptionError, TidegateError
 from tidegate.jobs.archive import pieces as pieces_module
 from tidegate.jobs.archive.pieces import plan_archive
 from tidegate.jobs.archive.tables import TablePiece, WrittenFile, accepted, target_table
 from tidegate.readers.archive.parquet import write_records
 from tidegate.readers.contract import ReadTask
+from tidegate.readers.kafka.reader import KafkaDetails
 from tidegate.readers.places.place import Place
 
 NOON = 1_700_049_600_000
@@ -98,6 +101,15 @@ def test_an_archiver_knows_under_which_leader_it_has_written_what_a_table_holds(
     assert target.directories([(topic, 0)])[topic, 0].leader_epoch is None
 
 
+def test_a_log_that_was_cut_needs_another_table(kafka, table, monkeypatch):
+    topic = new_topic(kafka, [NOON + at for at in range(20)])
+    archived(kafka, topic, table)
+    monkeypatch.setattr(KafkaEnumerator, "ends_under", lambda _, epochs: dict.fromkeys(epochs, 19))
+    sentence = rf"^--out is '{table.location}', which holds {topic}-0 up to offset 19, but Kafka has lost its records"
+    with pytest.raises(DataLossError, match=sentence):
+        archived(kafka, topic, table)
+
+
 def test_a_commit_that_fails_says_why_in_one_sentence(kafka, table):
     topic = new_topic(kafka, [NOON] * 20)
     target, pieces = planned(kafka, topic, table)
@@ -147,9 +159,8 @@ def test_a_table_takes_records_of_any_timestamp(tmp_path, at_ms):
     batch = batch.set_column(batch.schema.get_field_index("timestamp"), SCHEMA.field("timestamp"), times)
     with Path(table.path, "new.parquet").open("wb") as file:
         records, *bounds = write_records(file, SCHEMA, [batch])
-        target.commit(
-            [WrittenFile(SplitRange("t-0", 0, 3), "new.parquet", file.tell(), records, (0, 2), tuple(bounds))]
-        )
+        wanted, details = SplitRange("t-0", 0, 3), KafkaDetails()
+        target.commit([WrittenFile(wanted, "new.parquet", file.tell(), records, (0, 2), tuple(bounds), details)])
     directory = table.archive().list_files([("t", 0)], None).directories["t", 0]
     latest_ms = directory.latest_ms(99, -1, lambda _: True)
     assert latest_ms in {None, max(at_ms, 2)}
@@ -168,6 +179,16 @@ def test_a_table_that_cannot_be_opened_is_named_with_the_cause_in_one_sentence(t
     assert "\n" not in str(caught.value)
 
 
+def test_a_log_that_goes_before_its_notes_are_read_is_an_error_in_one_sentence(tmp_path):
+    table = Delta(tmp_path / "table")
+    table.append([record(0, 0, topic="orders")])
+    noted = target_table(table.location).noted()
+    rmtree(tmp_path / "table" / "_delta_log")
+    with pytest.raises((ConnectorError, OptionError), match=f"^--out is '{table.location}', ") as caught:
+        noted("orders id")
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("out", ["delta:lake", "iceberg:lake.a.b"])
 def test_a_table_without_its_library_asks_for_the_extra(monkeypatch, out):
     for library in ("deltalake", "pyiceberg"):
@@ -183,7 +204,8 @@ def test_a_record_that_does_not_fit_the_table_fails_its_piece_alone(tmp_path):
     batch = pa.RecordBatch.from_pylist([record(0, 0, value=b"\xff")], SCHEMA)
     source = SimpleNamespace(reader=lambda _: SimpleNamespace(read=lambda _: [batch]))
     schema = SCHEMA.set(SCHEMA.get_field_index("value"), pa.field("value", pa.string()))
-    piece = TablePiece(source, Place(str(tmp_path)), ReadTask((SplitRange("t-0", 0, 1),)), "new.parquet", schema)
+    task = ReadTask((SplitRange("t-0", 0, 1),), (KafkaDetails(),))
+    piece = TablePiece(source, Place(str(tmp_path)), task, "new.parquet", schema)
     with pytest.raises(ConnectorError, match=r"^t-0 has records that the table cannot hold: .*UTF"):
         piece.copy()
     assert list(tmp_path.iterdir()) == []
