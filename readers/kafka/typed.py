@@ -174,9 +174,7 @@ class TypedRecords:
             looked_at = [conform(part.rows.drop_columns(undecoded), rows.schema) for part in parts]
             order = np.arange(rows.num_rows)
             order[left] = rows.num_rows + np.arange(len(left))
-            # pyarrow.concat_batches needs PyArrow 19.
-            columns = [pa.concat_arrays(column) for column in zip(rows, *looked_at, strict=True)]
-            rows = pa.RecordBatch.from_arrays(columns, schema=rows.schema).take(integers(order, pa.int64()))
+            rows = pa.concat_batches([rows, *looked_at]).take(integers(order, pa.int64()))
         return rows, {row: bad[row] for row in places[are_wanted].tolist()}
 
     def wanted(self, batch: pa.RecordBatch, refused: Refused = lambda _: ()) -> npt.NDArray[np.bool_]:
