@@ -5,6 +5,7 @@ import json
 from contextlib import contextmanager
 
 import numpy as np
+from pyspark.sql import SparkSession
 
 from tests.support.command import PATIENCE_S
 from tidegate import KafkaSource
@@ -44,10 +45,11 @@ def kafka_source(server, topic, **fields):
 
 
 def finish(query):
-    """Wait for the end of a bounded query, and fail where it fails."""
+    """Wait for the end of a bounded query, and until listeners know its batches; fail where it fails."""
     if not query.awaitTermination(PATIENCE_S):
         query.stop()
         raise AssertionError(f"the query did not end within {PATIENCE_S} s: {query.lastProgress}")
+    SparkSession.getActiveSession().sparkContext._jsc.sc().listenerBus().waitUntilEmpty(int(PATIENCE_S * 1000))
 
 
 def available_now(frame, checkpoint, on_batch=None):
