@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from tidegate.alignment.splits import SplitRange
 from tidegate.readers.archive.columns import TableColumns
@@ -116,8 +116,12 @@ class Delta:
         shutil.rmtree(self.path)
 
     def rows(self):
+        return self.read().to_pylist()
+
+    def read(self):
         """Return all rows, as the library's own engine reads them."""
-        return pa.RecordBatchReader.from_stream(self.table.scan()).read_all().cast(SCHEMA).to_pylist()
+        rows = QueryBuilder().register("records", self.table).execute("SELECT * FROM records")
+        return pa.RecordBatchReader.from_stream(rows).read_all().cast(SCHEMA)
 
 
 class Iceberg:

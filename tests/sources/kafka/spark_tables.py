@@ -15,7 +15,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 from kafka import KafkaProducer
 from pyspark.sql import SparkSession
@@ -90,7 +89,7 @@ def rows_of(spark, table, *, by_spark):
     """Return the rows of a table, as Spark reads them or, without its jars, delta-rs."""
     if by_spark:
         return spark.read.format("delta").load(table.path)
-    return spark.createDataFrame(pa.RecordBatchReader.from_stream(table.table.scan()).read_all().cast(SCHEMA))
+    return spark.createDataFrame(table.read())
 
 
 def check(spark, kafka, topic, table, step, *, by_spark):
