@@ -167,10 +167,10 @@ class SplitEnumerator(Peeking, OwnHooks):
         """
 
     def stops(self, splits: Collection[SplitId]) -> Mapping[SplitId, int | None]:
-        """Return the configured end of each split, exclusive; None: it is read forever.
+        """Return the configured end of each split, exclusive; None: it has none, or none yet.
 
-        Called once per run for every split, and again for one that was forgotten and came back, or that holds other
-        records now.  The default is for sources without configured ends.
+        Called in each run for every split until it has an end, and again for one that was forgotten and came back, or
+        that holds other records now.  The default is for sources without configured ends.
         """
         return dict.fromkeys(splits)
 

@@ -168,7 +168,8 @@ class KafkaEnumerator(SplitEnumerator):
         known = self._ends.known_of(partitions)
         epochs = {p: epoch for p in known if (epoch := self._topics.epoch(p)) is not None}
         self._asked(lambda: self._epoch_ends(epochs))
-        return _by_split(resolve(self._stopping, partitions, self._client, self._found, self._history, self._ends))
+        found = resolve(self._stopping, partitions, self._client, self._found, self._history, self._ends)
+        return {**dict.fromkeys(splits), **_by_split(found)}
 
     def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
         """Request the beginning and the end of each log, which is settled when no transaction is open."""

@@ -5,6 +5,7 @@ Dashboards and alerts know this form: ``{"orders": {"0": 23, "1": 7}}``.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -93,6 +94,11 @@ class EndsByTime:
 
     def __init__(self, stored: Mapping[SplitId, tuple[int, int]]) -> None:
         self._ends = stored
+        self._begun_ms = int(time.time() * 1000)
+
+    def is_to_come(self, at_ms: int) -> bool:
+        """Return whether a time had not come when this run began: records before it may follow the log's end."""
+        return at_ms > self._begun_ms
 
     def known_of(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
         """Return the partitions with a known end."""
@@ -136,6 +142,8 @@ def resolve(
     older: the archived records, which come before those of Kafka.
     ends: the ends by time that are known, to which those that are found are added; None: ``spec`` is a start.
 
+    A partition without a record at or after an end that is still to come has no offset.
+
     Raises OptionError if the option names a partition that does not exist, or an offset past the end.  Also raises it
     for a time past the last record, if the option refuses such times.
     """
@@ -148,32 +156,41 @@ def resolve(
         )
     points = _points(spec, partitions, client)
     times = {p: point.timestamp_ms for p, point in points.items() if isinstance(point, ByTimestamp)}
-    at_once = {} if ends is None else ends.of(times)
+    resolved = _at_times(spec, times, client, older, ends)
+    others = {p: point for p, point in points.items() if not isinstance(point, ByTimestamp)}
+    answers = client.list_offsets({p: min(point, LATEST) for p, point in others.items()})
+    for partition, point in others.items():
+        answer = answers[partition][0]
+        resolved[partition] = _existing(spec, partition, point, answer) if point >= 0 else answer
+        if point == EARLIEST and older is not None and (first := older.earliest(partition)) is not None:
+            resolved[partition] = min(first, answer)
+    return resolved
+
+
+def _at_times(
+    spec: OffsetsSpec,
+    times_ms: Mapping[TopicPartition, int],
+    client: KafkaClient,
+    older: TopicHistory | None,
+    ends: EndsByTime | None,
+) -> dict[TopicPartition, int]:
+    resolved = {} if ends is None else ends.of(times_ms)
     if older is not None:
-        heads = {p: older.first_at(p, ms) for p, ms in times.items() if p not in at_once}
-        at_once |= {p: head.position for p, head in heads.items() if head is not None}
-    at_time = _first_records({p: ms for p, ms in times.items() if p not in at_once}, client)
+        heads = {p: older.first_at(p, ms) for p, ms in times_ms.items() if p not in resolved}
+        resolved |= {p: head.position for p, head in heads.items() if head is not None}
+    found = _first_records({p: ms for p, ms in times_ms.items() if p not in resolved}, client)
+    resolved |= {p: record for p, (record, _) in found.items() if record is not None}
     if ends is not None:
-        ends.note(times, at_once | {p: record for p, (record, _) in at_time.items() if record is not None})
-    answers = client.list_offsets({p: min(at, LATEST) for p, at in points.items() if not isinstance(at, ByTimestamp)})
-    resolved: dict[TopicPartition, int] = {}
-    for partition, point in points.items():
-        if not isinstance(point, ByTimestamp):
-            answer = answers[partition][0]
-            resolved[partition] = _existing(spec, partition, point, answer) if point >= 0 else answer
-            if point == EARLIEST and older is not None and (first := older.earliest(partition)) is not None:
-                resolved[partition] = min(first, answer)
+        ends.note(times_ms, resolved)
+    for partition, (_, log_end) in found.items():
+        if partition in resolved or (ends is not None and ends.is_to_come(times_ms[partition])):
             continue
-        if partition in at_once:
-            resolved[partition] = at_once[partition]
-            continue
-        record, end = at_time[partition]
-        if record is None and spec.without_record == "error":
+        if spec.without_record == "error":
             raise OptionError(
-                f"{spec.option} is {point.timestamp_ms}, but partition {partition.split_id} has no record so late; "
+                f"{spec.option} is {times_ms[partition]}, but partition {partition.split_id} has no record so late; "
                 "set startingOffsetsByTimestampStrategy to latest to begin at its end"
             )
-        resolved[partition] = end if record is None else record
+        resolved[partition] = log_end
     return resolved
 
 

@@ -194,7 +194,7 @@ class Splits:
 
     def _without_stops(self, splits: Iterable[SplitId]) -> list[SplitId]:
         """Return the splits whose ends are not known.  Nobody can say the end of one that is unavailable."""
-        return [s for s in splits if s not in self.stops and s not in self._away]
+        return [s for s in splits if self.stops.get(s) is None and s not in self._away]
 
     def _up_to_target(self, split: SplitId, extent: Extent, position: int) -> Extent:
         if self._targets is None:

@@ -104,7 +104,7 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
     ending_offsets_by_timestamp: end before the first record at or after a time, per partition.  Takes precedence over
         ``ending_offsets``.
     ending_timestamp: end before the first record at or after this time, in all partitions.  Takes precedence over the
-        other two ends.
+        other two ends.  A time that is still to come ends a partition only once a record has reached it.
     archive: an archive of the topics.  A Delta table: ``delta:`` and its folder, which all executors share, or
         ``delta:s3://bucket/prefix``.  An Iceberg table: ``iceberg:catalog.namespace.table``, with a catalog of
         pyiceberg's configuration.  Or what ``tidegate archive`` writes: the folder, or ``s3://bucket/prefix``.

@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import time
 from contextlib import ExitStack, closing, suppress
 
 import numpy as np
@@ -303,6 +304,21 @@ def test_unread_records_before_a_time_are_lost_when_retention_passes_that(kafka,
     kafka.delete_before(open_ended, {0: 5})
     with pytest.raises(DataLossError, match=f"positions 3 to 4 of split '{open_ended}-0' are gone"):
         run(topic, open_ended, **END).latest_offset(last)
+
+
+def test_a_time_that_is_still_to_come_ends_nothing_before_its_first_record(kafka, run):
+    topic, to_come = new_topic(kafka, 5), int(time.time() * 1000) + 3_600_000
+    query = run(topic, ending_timestamp=to_come)
+    _, last = query.drain()
+    assert query.source_progress()["splits"] == {"caught up": 1}
+    fill(kafka, topic, 5)
+    records, last = query.drain(last)
+    assert [offset for *_, offset, _ in records] == [5, 6, 7, 8, 9]
+    fill(kafka, topic, 5, to_come - 2_000)
+    records, last = query.drain(last)
+    assert [offset for *_, offset, _ in records] == [10, 11]
+    assert query.source_progress()["splits"] == {"finished": 1}
+    assert run(topic, ending_timestamp=to_come).drain(last) == ([], last)
 
 
 def test_another_time_has_another_end(kafka, run):
