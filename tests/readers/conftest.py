@@ -15,7 +15,7 @@ def lab(kafka: KafkaServer) -> Lab:
 
 
 @pytest.fixture(scope="session")
-def at(tmp_path_factory):
+def secured(tmp_path_factory):
     """A broker with TLS, logins and rights."""
     with security_matrix.place(tmp_path_factory.mktemp("security")) as made:
         yield made

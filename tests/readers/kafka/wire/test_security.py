@@ -34,9 +34,9 @@ from tidegate.sources.kafka.java.properties import connection_config
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 
-def properties(at, protocol, mechanism="PLAIN", password=PASSWORD):
+def properties(secured, protocol, mechanism="PLAIN", password=PASSWORD):
     login = {"sasl.mechanism": mechanism, "sasl.plain.username": USER, "sasl.plain.password": password}
-    trust = {"ssl.truststore.location": str(at.authority.certificate)}
+    trust = {"ssl.truststore.location": str(secured.authority.certificate)}
     needed = (login if protocol.startswith("SASL") else {}) | (trust if protocol.endswith("SSL") else {})
     return {"security.protocol": protocol, **needed}
 
@@ -53,12 +53,12 @@ def refusal(servers, properties):
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
-def test_a_fetch_session_tells_of_records_over_tls_and_after_a_login(at, protocol):
-    lab = Lab(at.kafka)
+def test_a_fetch_session_tells_of_records_over_tls_and_after_a_login(secured, protocol):
+    lab = Lab(secured.kafka)
     topic = lab.new_topic(partitions=3)
-    at.kafka.allow(USER, "READ", topic)
+    secured.kafka.allow(USER, "READ", topic)
     partitions = [TopicPartition(topic, number) for number in range(3)]
-    with KafkaClient(connection_config(at.servers(protocol), properties(at, protocol))) as client:
+    with KafkaClient(connection_config(secured.servers(protocol), properties(secured, protocol))) as client:
         for number in range(3):
             ends = client.list_offsets(dict.fromkeys(partitions, LATEST))
             client.watch({partition: WatchedEnd(end, end) for partition, (end, _) in ends.items()})
@@ -67,9 +67,9 @@ def test_a_fetch_session_tells_of_records_over_tls_and_after_a_login(at, protoco
             assert client.wait(30)
 
 
-def test_the_alert_of_a_broker_that_wants_a_certificate_is_always_heard(at):
+def test_the_alert_of_a_broker_that_wants_a_certificate_is_always_heard(secured):
     for _ in range(5):
-        why = refusal(at.servers("MTLS"), properties(at, "SSL"))
+        why = refusal(secured.servers("MTLS"), properties(secured, "SSL"))
         assert "alert" in why
         assert why.endswith("; look at kafka.ssl.keystore.* and kafka.security.protocol")
 
@@ -82,8 +82,8 @@ def test_the_alert_of_a_broker_that_wants_a_certificate_is_always_heard(at):
         ("SASL_PLAINTEXT", "PLAINTEXT"),
     ],
 )
-def test_another_protocol_than_the_listener_s_is_explained_by_the_option(at, given, spoken):
-    config = replace(connection_config(at.servers(spoken), properties(at, given)), deadline_s=1)
+def test_another_protocol_than_the_listener_s_is_explained_by_the_option(secured, given, spoken):
+    config = replace(connection_config(secured.servers(spoken), properties(secured, given)), deadline_s=1)
     with KafkaClient(config) as client, pytest.raises(ConnectorError, match=r"; look at kafka\.security\.protocol"):
         client.partitions()
 
@@ -97,10 +97,10 @@ def slow_refusal(broker, client, frame):
 @pytest.mark.parametrize("answer", [hand_on_with_the_close, slow_refusal])
 @pytest.mark.parametrize("mechanism", MECHANISMS[:2])
 def test_a_refusal_is_heard_that_comes_late_or_in_one_packet_with_the_close_and_never_asked_for_again(
-    at, mechanism, answer
+    secured, mechanism, answer
 ):
-    with FaultyBroker(at.servers("SASL_PLAINTEXT"), answer) as broker:
-        config = connection_config(broker.address, properties(at, "SASL_PLAINTEXT", mechanism, WRONG))
+    with FaultyBroker(secured.servers("SASL_PLAINTEXT"), answer) as broker:
+        config = connection_config(broker.address, properties(secured, "SASL_PLAINTEXT", mechanism, WRONG))
         with KafkaClient(config) as client:
             messages = set()
             for _ in range(3):
@@ -114,9 +114,9 @@ def test_a_refusal_is_heard_that_comes_late_or_in_one_packet_with_the_close_and_
 
 
 @pytest.mark.parametrize("answer", [hand_on, hand_on_with_the_close])
-def test_a_mechanism_that_is_not_offered_is_reported_at_once_with_those_that_are(at, answer):
-    with FaultyBroker(at.servers("SASL_PLAINTEXT"), answer) as broker:
-        why = refusal(broker.address, properties(at, "SASL_PLAINTEXT", "GSSAPI"))
+def test_a_mechanism_that_is_not_offered_is_reported_at_once_with_those_that_are(secured, answer):
+    with FaultyBroker(secured.servers("SASL_PLAINTEXT"), answer) as broker:
+        why = refusal(broker.address, properties(secured, "SASL_PLAINTEXT", "GSSAPI"))
     assert "it offers " in why
     assert all(mechanism in why for mechanism in MECHANISMS)
     assert why.endswith("; look at kafka.sasl.mechanism")
@@ -124,10 +124,12 @@ def test_a_mechanism_that_is_not_offered_is_reported_at_once_with_those_that_are
 
 @pytest.mark.parametrize("mechanism", MECHANISMS[:2])
 @pytest.mark.parametrize("password", [PASSWORD, WRONG])
-def test_the_log_of_kafka_python_shows_no_login(at, caplog, mechanism, password):
+def test_the_log_of_kafka_python_shows_no_login(secured, caplog, mechanism, password):
     assert logging.getLogger("kafka").level == logging.NOTSET
     caplog.set_level(1)
-    config = connection_config(at.servers("SASL_PLAINTEXT"), properties(at, "SASL_PLAINTEXT", mechanism, password))
+    config = connection_config(
+        secured.servers("SASL_PLAINTEXT"), properties(secured, "SASL_PLAINTEXT", mechanism, password)
+    )
     with KafkaClient(config) as client:
         if password == PASSWORD:
             client.partitions()
@@ -233,10 +235,10 @@ def test_a_file_that_is_not_what_it_should_be_is_named_with_its_option(tmp_path,
         context(**{f"ssl_{name.replace('.', '_')}": file})
 
 
-def test_a_file_of_java_is_all_that_a_query_of_spark_needs(at, spark, tmp_path):
-    login = next(case for case in matrix.cases(at) if case.title == "SCRAM-SHA-512").properties
-    store = {"ssl.truststore.location": str(at.trusted["JKS"]), "ssl.truststore.password": STORE_PASSWORD}
-    servers = at.kafka.servers_of("SASL_SSL")
+def test_a_file_of_java_is_all_that_a_query_of_spark_needs(secured, spark, tmp_path):
+    login = next(case for case in matrix.cases(secured) if case.title == "SCRAM-SHA-512").properties
+    store = {"ssl.truststore.location": str(secured.trusted["JKS"]), "ssl.truststore.password": STORE_PASSWORD}
+    servers = secured.kafka.servers_of("SASL_SSL")
     settings = {"bootstrap.servers": servers, "security.protocol": "SASL_SSL", **login, **store, "group.id": "reports"}
     file = tmp_path / "client.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
@@ -247,18 +249,18 @@ def test_a_file_of_java_is_all_that_a_query_of_spark_needs(at, spark, tmp_path):
     assert matrix.PASSWORD not in str(raised.value)
 
 
-def test_the_right_to_read_a_topic_is_enough_for_a_preview(at):
-    topic = new_topic(at.kafka, *skewed_history(330))
-    servers, login = at.servers("SASL_PLAINTEXT"), properties(at, "SASL_PLAINTEXT")
+def test_the_right_to_read_a_topic_is_enough_for_a_preview(secured):
+    topic = new_topic(secured.kafka, *skewed_history(330))
+    servers, login = secured.servers("SASL_PLAINTEXT"), properties(secured, "SASL_PLAINTEXT")
     source = KafkaSource(bootstrap_servers=servers, subscribe=[topic], kafka=login)
     with pytest.raises(ConnectorError, match=r"(?i)authoriz"):
         preview(source)
-    at.kafka.allow(USER, "READ", topic)
+    secured.kafka.allow(USER, "READ", topic)
     assert preview(source).rows == 330
 
 
-def test_every_row_of_the_matrix_comes_out_as_documented(at):
-    outcomes = [matrix.outcome(at, case) for case in matrix.cases(at)]
+def test_every_row_of_the_matrix_comes_out_as_documented(secured):
+    outcomes = [matrix.outcome(secured, case) for case in matrix.cases(secured)]
     for one in outcomes:
         refusal = one.case.refusal or ""
         assert one.rows == (0 if refusal else matrix.ROWS), one
