@@ -52,7 +52,11 @@ class OwnHooks:
     """What planning asks for the sake of one of tidegate's own connectors.
 
     The contract does not ask for this: other connectors keep these answers.
+
+    new_splits_are_news: whether the log names splits that are found during a run.
     """
+
+    new_splits_are_news = True
 
     def available_extents(
         self, splits: Collection[SplitId]

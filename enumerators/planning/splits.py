@@ -147,7 +147,7 @@ class Splits:
         starts = dict(self._enumerator.starts(new, first=first))
         if first:
             self._log.begun(len(starts))
-        else:
+        elif self._enumerator.new_splits_are_news:
             self._log.new_splits([s for s in new if not self._extents[s].complete])
         return starts
 

@@ -33,11 +33,14 @@ class S3Enumerator(SplitEnumerator):
 
     ledger: keeps manifests for a restart; None: a batch query, which needs no ledger.
     include_existing: read the objects that exist when the query begins.
+    holds_group: the manifest with the greatest event time is not complete, as another round may go on from there.  Its
+        source then holds back the others of its group until it is idle, and not only while it has unread objects.
     clean: cleans an object once it is read and committed, see SourceCleaning; None: objects stay.
     options: the options that may not change from run to run; see QueryFolder.
     """
 
     positions_are_rows = False
+    new_splits_are_news = False  # each round that finds objects makes one
 
     def __init__(
         self,
@@ -46,11 +49,12 @@ class S3Enumerator(SplitEnumerator):
         state: Json | None,
         *,
         include_existing: bool = True,
+        holds_group: bool = False,
         clean: Callable[[S3Object], bool] | None = None,
         options: Mapping[str, object] | None = None,
     ) -> None:
         self._discovery, self._notifications, self._clean = discovery, discovery.notifications, clean
-        self._takes_existing = include_existing or state is not None
+        self._takes_existing, self._holds_group = include_existing or state is not None, holds_group
         stored = S3Snapshot(uuid.uuid4().hex[:12], 0, None) if state is None else S3Snapshot.from_json(state)
         self._standing = ManifestStanding(stored)
         self._folder = None if ledger is None else QueryFolder(ledger, self._standing.snapshot.owner, options or {})
@@ -88,7 +92,7 @@ class S3Enumerator(SplitEnumerator):
         """
         self._restore()
         self._clean_what_is_read()
-        self._standing = self._standing.without_read(self._committed)
+        self._standing = self._standing.without_read(self._committed, self._open)
         chunks = self._rounds.found()
         if chunks is not None:
             self._take_in(chunks)
@@ -110,7 +114,8 @@ class S3Enumerator(SplitEnumerator):
 
     def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
         """Return the length of each manifest."""
-        return {s: Extent(0, len(self.live[s]), complete=True) for s in splits if s in self.live}
+        last = self._open
+        return {s: Extent(0, len(self.live[s]), complete=s != last) for s in splits if s in self.live}
 
     def lookup(self, event_time_ms: int, positions: Positions) -> Mapping[SplitId, Head | None]:
         """Bisect."""
@@ -168,6 +173,11 @@ class S3Enumerator(SplitEnumerator):
             self._cleaning.close()
         if self._folder is not None:
             self._folder.release()
+
+    @property
+    def _open(self) -> SplitId | None:
+        """The manifest at whose end the source waits for others; None: it does not."""
+        return self._standing.latest() if self._holds_group else None
 
     def _restore(self) -> None:
         """Restore the manifests and the memory that the first offset of this run names."""

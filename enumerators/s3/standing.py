@@ -76,10 +76,19 @@ class ManifestStanding:
         """Return the standing with a stored manifest."""
         return replace(self, live={**self.live, manifest.id: manifest})
 
-    def without_read(self, committed: Positions) -> ManifestStanding:
-        """Return the standing without the manifests that are committed to their end."""
-        unread = {split: manifest for split, manifest in self.live.items() if committed.get(split, 0) < len(manifest)}
-        return replace(self, live=unread)
+    def latest(self) -> SplitId | None:
+        """Return the manifest with the greatest event time; None: there are no times."""
+        times_ms = {split: at_ms for split, each in self.live.items() if (at_ms := each.latest(len(each))) is not None}
+        return max(times_ms, key=times_ms.__getitem__, default=None)
+
+    def without_read(self, committed: Positions, kept: SplitId | None = None) -> ManifestStanding:
+        """Return the standing without the manifests that are committed to their end, except for one."""
+        live = {
+            split: manifest
+            for split, manifest in self.live.items()
+            if split == kept or committed.get(split, 0) < len(manifest)
+        }
+        return replace(self, live=live)
 
     def with_chunks(self, chunks: pa.Table) -> Step:
         """Create a manifest of chunks, if there are any."""

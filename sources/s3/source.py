@@ -202,6 +202,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             self._ledger(),
             state,
             include_existing=self.include_existing_files,
+            holds_group=self.watermarks.group is not None,
             clean=None if self.clean_source == "off" else ObjectCleaner(self._store(), self.archive).clean,
             options={
                 "path": f"s3://{self.bucket}/{self.listing_rules.prefix}",

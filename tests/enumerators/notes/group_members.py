@@ -3,10 +3,13 @@
 from datetime import timedelta
 
 from tests.support.logs import Logs, coordinator, read
+from tidegate import S3Source
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.notes.application import application_notes
 from tidegate.enumerators.notes.group import GroupFolder
+from tidegate.enumerators.planning.coordinator import SourceCoordinator
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
+from tidegate.enumerators.planning.settings import CoordinatorSettings
 
 DRIFT = 10
 LEASE_S = 60.0
@@ -51,7 +54,12 @@ class Member:
             lease_s=self.lease_s,
             clocks=self.clock.clocks,
         )
-        self.run = coordinator(
+        self.run = self.coordinator()
+        if self.bounded:
+            self.run.bound_run()
+
+    def coordinator(self):
+        return coordinator(
             self.logs,
             self.clock,
             group=self.group,
@@ -59,8 +67,6 @@ class Member:
             fail_on_data_loss=False,
             late_splits=self.late_splits,
         )
-        if self.bounded:
-            self.run.bound_run()
 
     def plan(self):
         """Take a batch; return the event times that it reads."""
@@ -84,10 +90,13 @@ class Member:
         """Read the batch that was stored last, and report the rest to the group; return its event times."""
         if self.before is None:
             return []
-        batch = read(self.run, self.before, self.offset)
+        times = self.times_of_batch()
         self.before = None
-        self.seen += batch
-        return [self.logs.times[split][position] for split, position in batch]
+        self.seen += times
+        return times
+
+    def times_of_batch(self):
+        return [self.logs.times[split][position] for split, position in read(self.run, self.before, self.offset)]
 
     def die(self):
         """End as after SIGKILL: the note stays."""
@@ -96,6 +105,31 @@ class Member:
     def stop(self):
         self.run.close()
         self.die()
+
+
+class MemberOfObjects(Member):
+    """Such a source, whose rows are in the objects of a bucket."""
+
+    def __init__(self, clock, bucket, state, **options):
+        self.source = S3Source(
+            path=bucket.path,
+            state_location=str(state),
+            file_format="json",
+            event_time="column:at",
+            event_time_unit="ms",
+            watermarks=strategy(options["drift"]),
+            **bucket.connection,
+        )
+        super().__init__(clock, None, **options)
+
+    def coordinator(self):
+        settings = CoordinatorSettings(self.source.watermarks)
+        return SourceCoordinator("s3", self.source.enumerator, settings, 2, group=self.group, clocks=self.clock.clocks)
+
+    def times_of_batch(self):
+        reader = self.source.reader(None)
+        tasks = self.run.tasks(self.before, self.offset)
+        return [at_ms for task in tasks for batch in reader.read(task) for at_ms in batch["at"].to_pylist()]
 
 
 def members(clock, *times, **options):

@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import pytest
 
-from tests.enumerators.notes.group_members import LEASE_S, Member
+from tests.enumerators.notes.group_members import LEASE_S, Member, MemberOfObjects
 from tests.enumerators.planning.test_bounded_runs import SparkWatermark
 from tests.support.logs import Clock, Logs
 from tidegate.enumerators.folders.folder import LocalFolder
@@ -23,17 +23,19 @@ class Hourly:
     """A group of which each member reads the rows of a topic; producers write between the runs.
 
     location: the notes are in a folder that outlives the applications; False: each hour is a new application.
+    bucket: the rows of the last member are in its objects.
     """
 
-    def __init__(self, tmp_path, *, location=True, trailing=(0, TRAILS_BY), lease_s=LEASE_S):
+    def __init__(self, tmp_path, *, location=True, trailing=(0, TRAILS_BY), lease_s=LEASE_S, bucket=None):
         self.clock, self.trailing, self.hour, self.running = Clock(), [*trailing], 0, []
         folder = LocalFolder(tmp_path / "group", "alignment location")
         application = lambda: application_notes(f"app-{self.hour}").within("groups", "hourly")  # noqa: E731
         notes = (lambda: NoteFolder(folder)) if location else application
-        self.members = [
-            Member(self.clock, Logs(a=[]), bounded=True, drift=HOUR_MS, notes=notes, lease_s=lease_s)
-            for _ in self.trailing
-        ]
+        options = {"bounded": True, "drift": HOUR_MS, "notes": notes, "lease_s": lease_s}
+        self.members = [Member(self.clock, Logs(a=[]), **options) for _ in self.trailing]
+        self.bucket = bucket
+        if bucket is not None:
+            self.members[-1] = MemberOfObjects(self.clock, bucket, tmp_path / "state", **options)
         self.spark, self.late, self.waited_s, self.begun = SparkWatermark(), [], 0.0, set()
 
     def write(self, *members):
@@ -41,7 +43,11 @@ class Hourly:
         for member in members or self.members:
             trails_by = self.trailing[self.members.index(member)]
             begin = EPOCH_MS + self.hour * HOUR_MS - trails_by
-            member.logs.times["a"] += range(begin, begin + HOUR_MS, MINUTE_MS)
+            times = range(begin, begin + HOUR_MS, MINUTE_MS)
+            if member.logs is None:
+                self.bucket.put_rows(f"{self.hour}.json", enumerate(times))
+            else:
+                member.logs.times["a"] += times
 
     def pass_an_hour(self):
         self.hour += 1
@@ -146,6 +152,19 @@ def test_a_topic_that_gets_no_more_rows_frees_the_others_one_run_later(tmp_path,
     assert unread[4] >= 120
     assert unread[6:] == [0, 0, 0, 0]
     assert hourly.late == []
+
+
+@pytest.mark.parametrize("schedule", [in_one_query, one_after_the_other, at_once])
+def test_the_same_where_the_member_that_trails_reads_objects(tmp_path, bucket, schedule):
+    hourly, unread = Hourly(tmp_path, bucket=bucket), []
+    for hour in range(8):
+        hourly.write(*hourly.members[: 1 if hour >= 5 else 2])
+        schedule(hourly, hourly.members)
+        unread.append(hourly.unread(0))
+        hourly.pass_an_hour()
+    assert (hourly.late, len(hourly.members[1].seen)) == ([], 5 * 60)
+    assert unread[4] >= 120
+    assert unread[6:] == [0, 0]
 
 
 @pytest.mark.parametrize("location", [True, False])
