@@ -156,9 +156,13 @@ class Account:
         return self.complete and self.late.rows == 0
 
     def lines(self) -> list[tuple[str, str]]:
-        """Return names and values for display; if all is well, without zeros and without the rows of each split."""
+        """Return names and values for display; if all is well, without splits, and of zeros only rows read."""
         figures = {**{name: getattr(self, key) for key, name in _NAMES.items()}, "set aside": self.set_aside}
-        lines = [(name, str(figure)) for name, figure in figures.items() if not (self._is_well and figure == NO_ROWS)]
+        lines = [
+            (name, str(figure))
+            for name, figure in figures.items()
+            if name == _NAMES["read"] or not (self._is_well and figure == NO_ROWS)
+        ]
         unselected = total(source.unselected for source in self.sources)
         if unselected.rows != 0:
             lines.append(("left out by where, or empty", str(unselected)))

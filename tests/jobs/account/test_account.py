@@ -253,6 +253,8 @@ def test_an_account_in_which_all_is_well_is_short():
     assert str(of(stateful(0), stateful(1))) == (
         "rows read          200\nin closed windows  200\nbatches            0 to 1\nlate rows 0, complete"
     )
+    found_nothing = of(stateful(1, durationMs={"triggerExecution": 7}))
+    assert str(found_nothing) == "rows read  0\nlate rows 0, complete"
 
 
 def test_an_account_is_shown_as_text_html_and_json():
