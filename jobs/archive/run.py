@@ -32,6 +32,7 @@ from tidegate.jobs.session import ends_on_signals, spark_session
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.places.place import Place, check_location
 from tidegate.sources.kafka.source import KafkaSource
+from tidegate.sources.progress.query import check_session
 from tidegate.sources.session import prepare
 
 if TYPE_CHECKING:
@@ -88,11 +89,22 @@ def archive(
     place = _target(out, compact=compact)
     named = {"kafka.bootstrap.servers": bootstrap_servers} | {f"kafka.{name}": v for name, v in (kafka or {}).items()}
     named["subscribe"] = topics if isinstance(topics, str) else ",".join(topics)
-    plan = plan_archive(_source(named, until), place)
+    source = _source(named, until)
+    _check_classic(spark)
+    plan = plan_archive(source, place)
     done, failure = _perform(plan, place, lambda: nullcontext(spark), compact=compact)
     if failure is not None:
         raise failure
     return done
+
+
+def _check_classic(spark: SparkSession) -> None:
+    check_session(spark)
+    if getattr(spark, "sparkContext", None) is None:
+        raise OptionError(
+            "archive() copies in tasks of a classic session, which Spark Connect does not run: "
+            "build the session without remote(), or run `tidegate archive`"
+        )
 
 
 def run_archive(of_kafka: Mapping[str, Any], out: str, *, until: str | None, compact: bool, master: str) -> None:

@@ -25,6 +25,14 @@ def await_turn():
     fcntl.flock(os.open(path, os.O_CREAT | os.O_RDWR, 0o600), fcntl.LOCK_EX)  # stays open until the process ends
 
 
+def refusal_of(call, *arguments, **named):
+    """Return the sentence of the error for what needs a classic session."""
+    try:
+        return str(call(*arguments, **named))
+    except tidegate.OptionError as error:
+        return str(error)
+
+
 def main():
     servers, topic, objects, folder = sys.argv[1:]
     await_turn()
@@ -56,10 +64,10 @@ def main():
     writer = texts.writeStream.format("parquet").option("path", f"{folder}/texts")
     copied = writer.option("checkpointLocation", f"{folder}/of_texts").trigger(availableNow=True).start()
     assert copied.awaitTermination(120)
-    try:
-        windows = str(tidegate.windowed(source.read_stream(spark), "partition", "timestamp"))
-    except tidegate.OptionError as error:
-        windows = str(error)
+    refused = [
+        refusal_of(tidegate.windowed, source.read_stream(spark), "partition", "timestamp"),
+        refusal_of(tidegate.archive, spark, bootstrap_servers=servers, topics=topic, out=f"{folder}/lake"),
+    ]
     batch = by_name.load().count()
     typed = by_name.options(valueFormat="json", valueSchema="n INT", mode="PERMISSIVE", where="offset < 10").load()
     print(
@@ -71,7 +79,7 @@ def main():
                 "texts": sorted(row["value"] for row in spark.read.parquet(f"{folder}/texts").collect()),
                 "batches": len(query.recentProgress),
                 "watermark": progress.watermark.isoformat(),
-                "windows": windows,
+                "refused": refused,
             }
         )
     )

@@ -52,4 +52,6 @@ def test_a_spark_connect_client_reads_aligned_and_sizes_its_batches_without_a_li
     assert report["texts"] == ["one", "three", "two"]
     assert report["batches"] >= 4  # one an hour, and the first holds 1,000 rows at most
     assert report["watermark"] == "2023-11-15T14:59:52.799000+00:00"
-    assert "windows are for a DataFrame of a classic session" in report["windows"]
+    of_windows, of_archive = report["refused"]
+    assert "windows are for a DataFrame of a classic session" in of_windows
+    assert "archive() copies in tasks of a classic session" in of_archive
