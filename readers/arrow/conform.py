@@ -289,6 +289,8 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         raise pa.ArrowTypeError("a number has no unit")
     if kinds.is_temporal(given) and (kinds.is_integer(wanted) or kinds.is_floating(wanted)):
         raise pa.ArrowTypeError("a number has no unit")
+    if kinds.is_map(given):
+        raise pa.ArrowTypeError("Arrow gives keys and values to the fields of a list's structs by their places")
     if kinds.is_timestamp(given) and kinds.is_date32(wanted):
         # The day is that of UTC.  Arrow takes the day of the zone, and drops the time of day.
         numbers = values.view(pa.int64())

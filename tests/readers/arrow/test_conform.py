@@ -119,6 +119,10 @@ def test_a_name_is_itself_or_the_only_one_but_for_case() -> None:
         (pa.array([[1]]), pa.int64()),
         (pa.array([1]), pa.list_(pa.int64())),
         (pa.array([{"a": 1}]), pa.int64()),
+        (
+            pa.array([[("a", "b")]], pa.map_(pa.string(), pa.string())),
+            pa.list_(pa.struct([("value", pa.string()), ("key", pa.string())])),
+        ),
         (pa.array([1], pa.timestamp("us")), pa.date32()),
         (pa.array([1], pa.timestamp("ns", "Europe/Berlin")), pa.date32()),
         (pa.array([0.1]), pa.float32()),
