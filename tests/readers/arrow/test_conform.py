@@ -157,6 +157,24 @@ def test_what_a_cast_does_not_change_is_cast(values: pa.Array, wanted: pa.DataTy
     assert math.isnan(one(pa.array([float("nan")]), pa.float32())[0].as_py())
 
 
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (pa.array([1.0]), "1"),
+        (pa.array([1e300]), "1e+300"),
+        (pa.array([0.1], pa.float32()), "0.1"),
+        (pa.array([Decimal("1.50")]), "1.50"),
+        (pa.array([True]), "true"),
+        (pa.array(["ä".encode()]), "ä"),
+        (pa.array([0], pa.timestamp("ms")), "1970-01-01 00:00:00.000"),
+        (pa.array([0], pa.timestamp("us", "UTC")), "1970-01-01 00:00:00.000000Z"),
+        (pa.array([0], pa.timestamp("s", "Europe/Berlin")), "1970-01-01 01:00:00+0100"),
+    ],
+)
+def test_a_text_keeps_the_digits_and_the_zone_of_its_value(values: pa.Array, text: str) -> None:
+    assert one(values, pa.string()).to_pylist() == [text]
+
+
 @given(st.integers(-(10**15), 10**15), st.integers(0, 18))
 def test_a_decimal_of_fifteen_digits_becomes_the_nearest_double(digits: int, scale: int) -> None:
     decimal = Decimal(digits).scaleb(-scale)
