@@ -55,7 +55,7 @@ class ProgressReporter:
         most_behind = _most_behind(planned, remaining, now_ms)
         late_rows = _late_rows(planned, cost)
         self._late_rows += late_rows
-        late = {*planned.progress.late, *(s for s, said in planned.splits.items() if said.late)}
+        late = {s for s, said in planned.splits.items() if said.late or _is_behind(s, planned)}
         seconds_left = self._seconds_left({s: at for s, (at, _) in left.items()}, extents)
         self._log.planned(_in_state(planned, SplitState.REMOVED), late, _soon(seconds_left))
         self._diverged |= set(opened.splits.diverged)
@@ -170,6 +170,11 @@ def _details(planned: Plan, remaining: Mapping[SplitId, int]) -> dict[SplitId, t
     if len(planned.splits) > _DETAILED_SPLITS:
         return {}
     return {s: (said.state.value, said.next_ms, remaining.get(s, 0)) for s, said in sorted(planned.splits.items())}
+
+
+def _is_behind(split: SplitId, planned: Plan) -> bool:
+    """Return whether a split is late after a plan; one that is read to its end has nothing more to catch up with."""
+    return split in planned.progress.late and planned.splits[split].state is not SplitState.FINISHED
 
 
 def _late_rows(planned: Plan, cost: CostOf) -> int:

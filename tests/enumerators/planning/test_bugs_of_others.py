@@ -139,6 +139,14 @@ class TestGaps:
         logs.ends, logs.begins = {"a": 1}, {"a": 2}
         assert drained(coordinator(logs)).get("ended")
 
+    def test_an_idle_split_that_a_run_with_an_end_has_nothing_to_read_of_is_not_late(self, caplog):
+        logs, _, offset, clock = woken()
+        logs.times["b"], logs.ends = [1], {"a": 2, "b": 1}
+        run = coordinator(logs, clock, watermarks=DRIFT_10)
+        assert drained(run, offset)["ended"]
+        assert (run.source_progress()["lateRows"], run.source_progress()["lateSplits"]) == (0, [])
+        assert "behind the watermark" not in caplog.text
+
     def test_a_split_that_wakes_with_a_transaction_behind_the_watermark_is_late(self):
         logs, run, offset, _ = woken()
         logs.times["b"], logs.unsettled = [1], {"b"}
