@@ -218,6 +218,7 @@ def test_a_record_without_end_is_refused(monkeypatch):
     ("kind", "text"),
     [
         (pa.int8(), "128"),
+        (pa.int64(), "٣"),
         (pa.float64(), "secret"),
         (pa.decimal128(38, 0), "8e0x10"),
         (pa.timestamp("us"), "2020-01-01T00:00:00Z"),

@@ -27,6 +27,7 @@ from tidegate.readers.formats.lines import LineBlock
         (pa.int8(), "128"),
         (INNER, '{"y":[{"z":"1"}]}'),
         (pa.list_(pa.decimal128(3, 1)), "[100]"),
+        (pa.decimal128(10, 0), '"1,000"'),
         (pa.timestamp("us", "UTC"), "99999999999999"),
     ],
 )
