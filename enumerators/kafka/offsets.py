@@ -55,14 +55,14 @@ class OffsetsSpec:
 
     default: the point for all partitions if ``by_partition`` is empty; None: only offsets that a group has committed.
     by_partition: a point for every partition, as in Spark's JSON options.
-    without_record: the point for a time past the last record.
+    without_record: the point for a time past the last record: ``latest``, an error, or none while it is still to come.
     group_id: the consumer group whose committed offsets come before these points.
     """
 
     option: str
     default: OffsetPoint | None = EARLIEST
     by_partition: Mapping[TopicPartition, OffsetPoint] = field(default_factory=dict)
-    without_record: Literal["error", "latest"] = "latest"
+    without_record: Literal["error", "latest", "none"] = "latest"
     group_id: str | None = None
 
     def names(self, point: OffsetPoint) -> bool:
@@ -142,7 +142,7 @@ def resolve(
     older: the archived records, which come before those of Kafka.
     ends: the ends by time that are known, to which those that are found are added; None: ``spec`` is a start.
 
-    A partition without a record at or after an end that is still to come has no offset.
+    A partition has no offset where the point of ``without_record`` is none.
 
     Raises OptionError if the option names a partition that does not exist, or an offset past the end.  Also raises it
     for a time past the last record, if the option refuses such times.
@@ -183,7 +183,8 @@ def _at_times(
     if ends is not None:
         ends.note(times_ms, resolved)
     for partition, (_, log_end) in found.items():
-        if partition in resolved or (ends is not None and ends.is_to_come(times_ms[partition])):
+        is_open = spec.without_record == "none" and ends is not None and ends.is_to_come(times_ms[partition])
+        if partition in resolved or is_open:
             continue
         if spec.without_record == "error":
             raise OptionError(

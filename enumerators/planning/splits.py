@@ -5,7 +5,7 @@ This is soft state: the offset holds the parts that a restart needs.  Rules are 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from math import ceil
 
@@ -125,7 +125,8 @@ class Splits:
         # Rule 4: a bounded run reads no split that is discovered after its begin.
         if now_s - self._discovered_at_s >= self._discovery_interval_s and self._targets is None:
             splits = dict.fromkeys(sorted(self._enumerator.discover()))
-            self.stops |= self._enumerator.stops(self._without_stops(splits))
+            # Nobody can say the end of one that is unavailable.
+            self.stops |= self._enumerator.stops([s for s in splits if s not in self.stops and s not in self._away])
             # Not before its end is known, because a partition may have no leader now.
             self._splits, self._discovered_at_s = splits, now_s
         available = None if all_needed else self._enumerator.available_extents(self._splits)
@@ -189,12 +190,8 @@ class Splits:
         self._diverged = {s: at for s, at in self._diverged.items() if s in positions}
         if diverged:
             self.stops = {s: stop for s, stop in self.stops.items() if s not in diverged}
-        if without := self._without_stops(self._splits):
+        if without := [s for s in self._splits if s in self._extents and self.stops.get(s) is None]:
             self.stops |= self._enumerator.stops(without)
-
-    def _without_stops(self, splits: Iterable[SplitId]) -> list[SplitId]:
-        """Return the splits whose ends are not known.  Nobody can say the end of one that is unavailable."""
-        return [s for s in splits if self.stops.get(s) is None and s not in self._away]
 
     def _up_to_target(self, split: SplitId, extent: Extent, position: int) -> Extent:
         if self._targets is None:

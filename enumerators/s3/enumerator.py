@@ -1,7 +1,8 @@
 """The S3 enumerator: a split is a manifest, which holds the chunks of one discovery round.
 
 A manifest's chunks are in the order of their event times, so its position is the number of chunks read, its time index
-a bisection, and its end its length.  It is complete from the beginning: once read, it need not be remembered.
+a bisection, and its end its length.  It is complete from the beginning, and forgotten once it is read; only in a group
+the latest one stays, because others may follow it.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class S3Enumerator(SplitEnumerator):
 
     @property
     def live(self) -> Mapping[SplitId, Manifest]:
-        """The manifests that are not read to their end."""
+        """The manifests that are not read to their end, and the one at whose end the source waits."""
         return self._standing.live
 
     def manifest(self, split: SplitId) -> Manifest:
@@ -86,7 +87,7 @@ class S3Enumerator(SplitEnumerator):
             self._clean_what_is_read()
 
     def discover(self) -> Collection[SplitId]:
-        """Return the manifests that are not read to their end, including a new one for new objects.
+        """Return the live manifests, including a new one for new objects.
 
         The first call waits for its round, and later ones for some seconds; see BackgroundRounds.
         """

@@ -59,7 +59,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ManifestStanding:
-    """The manifests that are not read to their end, and the snapshot of the objects found.
+    """The manifests that are still needed, and the snapshot of the objects found.
 
     snapshot: with the number of the last manifest; others fill in its ``clean``.
     live: the manifests, in the order in which they came.

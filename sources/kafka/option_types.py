@@ -276,11 +276,13 @@ def given_points(
     None: the option is not set.
     """
     points: list[OffsetsSpec] = []
+    without: Literal["latest", "none"] = "none" if which == "ending" and offsets is None else "latest"
     if timestamp is not None:
-        points.append(OffsetsSpec(f"{which}Timestamp", ByTimestamp(in_milliseconds(timestamp))))
+        point = ByTimestamp(in_milliseconds(timestamp))
+        points.append(OffsetsSpec(f"{which}Timestamp", point, without_record=without))
     if offsets_by_timestamp is not None:
         by_partition = _by_partition(offsets_by_timestamp, ByTimestamp)
-        points.append(OffsetsSpec(f"{which}OffsetsByTimestamp", by_partition=by_partition))
+        points.append(OffsetsSpec(f"{which}OffsetsByTimestamp", by_partition=by_partition, without_record=without))
     if isinstance(offsets, str):
         points.append(OffsetsSpec(f"{which}Offsets", EARLIEST if offsets == "earliest" else LATEST))
     elif offsets is not None:
@@ -289,8 +291,12 @@ def given_points(
 
 
 def overruled(points: Sequence[OffsetsSpec]) -> list[str]:
-    """Return the options of the points that do nothing, each with the reason."""
-    return [f"{point.option} ({points[0].option} comes before it)" for point in points[1:]]
+    """Return the options of the points that do nothing, each with the reason.
+
+    The latest offset as an end says more than a time alone: where to end before the time has come.
+    """
+    others = (point for point in points[1:] if point.option != "endingOffsets" or point.default != LATEST)
+    return [f"{point.option} ({points[0].option} comes before it)" for point in others]
 
 
 def check_order(start: OffsetsSpec, end: OffsetsSpec) -> None:

@@ -102,9 +102,10 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
     ending_offsets: the ends, exclusive: ``latest``, or an offset for every partition; resolved once per run.  A stream
         without an end never ends.
     ending_offsets_by_timestamp: end before the first record at or after a time, per partition.  Takes precedence over
-        ``ending_offsets``.
+        ``ending_offsets``.  A time that is still to come is the same as in ``ending_timestamp``.
     ending_timestamp: end before the first record at or after this time, in all partitions.  Takes precedence over the
-        other two ends.  A time that is still to come ends a partition only once a record has reached it.
+        other two ends.  A time that is still to come ends a partition of a stream only once a record has reached it,
+        unless ``ending_offsets`` is set as well.
     archive: an archive of the topics.  A Delta table: ``delta:`` and its folder, which all executors share, or
         ``delta:s3://bucket/prefix``.  An Iceberg table: ``iceberg:catalog.namespace.table``, with a catalog of
         pyiceberg's configuration.  Or what ``tidegate archive`` writes: the folder, or ``s3://bucket/prefix``.
@@ -342,9 +343,10 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
         if self.commit_group_id is not None:
             raise OptionError("commitGroupId is for streams: a batch query has no batches that are committed")
         self._check_place()
-        if self._starts or self.starting_group_id is not None:
-            return self
-        return self.model_copy(update={"starting_offsets": "earliest"})
+        own = {} if self._starts or self.starting_group_id is not None else {"starting_offsets": "earliest"}
+        if self._ends and self.ending_offsets is None:
+            own["ending_offsets"] = "latest"  # it reads what there is, also where a time is still to come
+        return self.model_copy(update=own)
 
     @property
     def has_watermarks(self) -> bool:
@@ -392,10 +394,8 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
     def reader(self, state: Json | None) -> SplitReader:
         """Read record batches straight into Arrow."""
         event_times = KafkaSnapshot.from_json(state).with_detected_unit(self.event_times)
-        folder, formats = (
-            self._bad_records_folder,
-            (self.value_format, self.value_schema, self.key_format, self.key_schema, self.where),
-        )
+        folder = self._bad_records_folder
+        formats = self.value_format, self.value_schema, self.key_format, self.key_schema, self.where
         rescues = self.rescued_data_column is not None
         identity = f"{event_times.name} {self.event_time_unit} {event_times.policy.bad} {self.isolation_level}"
         identity += f" {formats} {rescues}" if self.is_typed else ""

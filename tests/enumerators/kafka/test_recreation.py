@@ -321,6 +321,13 @@ def test_a_time_that_is_still_to_come_ends_nothing_before_its_first_record(kafka
     assert run(topic, ending_timestamp=to_come).drain(last) == ([], last)
 
 
+def test_a_batch_ends_at_the_ends_of_its_topics_where_a_time_is_still_to_come(kafka):
+    topic, to_come = new_topic(kafka, 5), int(time.time() * 1000) + 3_600_000
+    source = KafkaSource(bootstrap_servers=kafka.bootstrap_servers, subscribe=[topic], ending_timestamp=to_come)
+    with closing(source.as_batch().enumerator(None)) as enumerator:
+        assert enumerator.stops(enumerator.discover()) == {f"{topic}-0": 5}
+
+
 def test_another_time_has_another_end(kafka, run):
     topic = new_topic(kafka, 10)
     _, last = run(topic, **END).drain()

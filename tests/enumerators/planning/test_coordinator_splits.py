@@ -248,6 +248,11 @@ class Clustered(Logs):
     def available_extents(self, splits):
         return self.extents([s for s in splits if s not in self.away]), dict.fromkeys(self.away, "its server is away")
 
+    def stops(self, splits):
+        if {*splits} - ({*self.times} - {*self.away}):
+            raise UnavailableError("its server is away")
+        return super().stops(splits)
+
     def peek(self, positions, horizon):
         if set(self.away) & positions.keys():
             raise UnavailableError("its server is away")
@@ -301,6 +306,17 @@ class TestAvailability:
         run = coordinator(logs, watermarks=DRIFT_10)  # one that has seen no heads
         assert [split for split, _ in read(run, first, run.latest_offset(first))] == ["a"] * 2
         assert len(seen) == 2
+
+    @pytest.mark.parametrize("discovery_interval_s", [0, 30])
+    def test_only_of_splits_that_are_there_is_an_end_asked_that_is_to_come(self, discovery_interval_s):
+        logs = Clustered(a=[0], b=[0], c=[0])
+        settings = {"discovery_interval_s": discovery_interval_s, "fail_on_data_loss": False}
+        run, last = caught_up(coordinator(logs, **settings))
+        logs.away, logs.times["a"] = ("b",), [0, 1]
+        del logs.times["c"]
+        records, last = drain(run, last)
+        logs.away, logs.ends, logs.times["a"] = (), {"a": 3}, [0, 1, 2, 3, 4]
+        assert records + drain(run, last)[0] == [("a", 1), ("a", 2)]
 
     def test_a_new_split_whose_end_cannot_be_resolved_now_is_asked_for_again(self):
         logs = Clustered(a=[0, 1])

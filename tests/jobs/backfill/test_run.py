@@ -3,6 +3,7 @@
 import os
 import signal
 from contextlib import nullcontext
+from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 
 import pytest
@@ -11,7 +12,9 @@ from pyarrow import dataset
 from tests.jobs.checkpoints import log_batch
 from tests.sources.kafka.test_event_time import produce, set_aside
 from tests.support.command import await_while_running, descendants, finish, started
+from tests.support.logs import coordinating
 from tests.support.streams import HOUR, MINUTE, NOON, even_times, every, new_topic
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import OptionError
 from tidegate.jobs import backfill as backfill_run
 from tidegate.jobs.backfill import Output, RunLine, backfill, backfill_source, binding, write_batches
@@ -64,6 +67,18 @@ def test_another_cluster_is_refused_though_it_has_nothing_new(kafka, tmp_path):
 def kill_java_of(process):
     (java,) = descendants(process.pid, "SparkSubmit")
     os.kill(java, signal.SIGKILL)
+
+
+def test_a_time_that_is_still_to_come_ends_a_run_where_the_topic_ends(kafka, tmp_path):
+    topic = new_topic(kafka, even_times(NOON, NOON + 9 * HOUR, 90), even_times(NOON, NOON + HOUR, 10))
+    tomorrow = datetime.now(timezone.utc) + timedelta(days=1)
+    source = asked(tmp_path, end=tomorrow.isoformat(), bootstrap_servers=kafka.bootstrap_servers, topic=[topic])
+    with coordinating(source) as run:
+        run.bound_run()
+        start = INITIAL_OFFSET
+        while (end := run.latest_offset(start)) != start:
+            start = end
+    assert (start["positions"], start["ended"]) == ({f"{topic}-0": 90, f"{topic}-1": 10}, True)
 
 
 def test_killed_and_stopped_midway_it_goes_on(kafka, spark, tidegate, tmp_path, monkeypatch):
