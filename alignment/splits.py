@@ -38,7 +38,8 @@ class Extent:
     settled: False while records at or past ``end`` exist but may not be read yet (a Kafka
         transaction that is still open).  An unsettled split never becomes idle.
     complete: nothing will ever be added at ``end``.  Once that is read, the split is finished and holds back no other
-        split, even if the source continues.
+        split, even if the source continues.  A source that has read all it found, and will find more, holds back the
+        others of its group only by a split that is not complete.
     more: records at or past ``end`` exist that are for a later run: ``end`` is the target of a bounded run.
     available: False while the split cannot be reached.  ``begin`` and ``end`` are then its position, and it holds back
         the others.
