@@ -32,7 +32,7 @@ ORDERS = TopicPartition("orders", 0)
         ({"Offsets": BY_OFFSET}, 3, []),
         ({"Offsets": BY_OFFSET, "OffsetsByTimestamp": BY_TIME}, ByTimestamp(17), ["Offsets"]),
         ({"OffsetsByTimestamp": BY_TIME, "Timestamp": "5"}, ByTimestamp(5), ["OffsetsByTimestamp"]),
-        ({"Offsets": "latest", "Timestamp": "5"}, ByTimestamp(5), ["Offsets"]),
+        ({"Offsets": BY_OFFSET, "Timestamp": "5"}, ByTimestamp(5), ["Offsets"]),
     ],
 )
 def test_a_time_comes_before_offsets_and_a_time_of_all_partitions_before_those_of_each(which, options, point, unused):
@@ -40,6 +40,12 @@ def test_a_time_comes_before_offsets_and_a_time_of_all_partitions_before_those_o
     enumerator = source.enumerator(None)
     assert {"starting": enumerator._starting, "ending": enumerator._stopping}[which].point(ORDERS) == point
     assert [text.split()[0] for text in source.without_effect] == [f"{which}{name}" for name in unused]
+
+
+@pytest.mark.parametrize(("which", "unused"), [("starting", ["startingOffsets"]), ("ending", [])])
+def test_the_latest_offset_beside_a_time_is_an_end_until_the_time_has_come(which, unused):
+    source = of(**{f"{which}Offsets": "latest", f"{which}Timestamp": "5"})
+    assert [text.split()[0] for text in source.without_effect] == unused
 
 
 @pytest.mark.parametrize(
