@@ -142,7 +142,7 @@ def resolve(
     older: the archived records, which come before those of Kafka.
     ends: the ends by time that are known, to which those that are found are added; None: ``spec`` is a start.
 
-    A partition has no offset where the point of ``without_record`` is none.
+    With ``none``, a partition without a record so late is left out until the time has come.
 
     Raises OptionError if the option names a partition that does not exist, or an offset past the end.  Also raises it
     for a time past the last record, if the option refuses such times.

@@ -77,7 +77,7 @@ class ManifestStanding:
         return replace(self, live={**self.live, manifest.id: manifest})
 
     def latest(self) -> SplitId | None:
-        """Return the manifest with the greatest event time; None: there are no times."""
+        """Return the manifest with the greatest event time; None if no chunk has a time."""
         times_ms = {split: at_ms for split, each in self.live.items() if (at_ms := each.latest(len(each))) is not None}
         return max(times_ms, key=times_ms.__getitem__, default=None)
 
