@@ -30,7 +30,7 @@ from tidegate.readers.kafka.fetch import FetchedPartition
 from tidegate.readers.retry import Deadline
 
 EARLIEST_MS = -(2**62)
-_steps_left = 200_000  # records for which Python takes about as long as the loops take to load
+_steps_left = 1_000_000  # records for which Python takes about as long as the loops take to load
 
 
 def first_record(
@@ -45,8 +45,8 @@ def first_record(
         return None
     horizon = horizon or Horizon()
     records = batch.records()
-    record = _walk(batch, records, position, lowest_ms, horizon)
-    if record is not None:
+    is_sure, record = _walk(batch, records, position, lowest_ms, horizon)
+    if is_sure:
         return record
 
     from tidegate.readers.kafka.decoder import find_record
@@ -56,20 +56,20 @@ def first_record(
 
 def _walk(
     batch: RecordBatch, records: npt.NDArray[np.uint8], position: int, lowest_ms: int, horizon: Horizon
-) -> Head | None:
-    """Return the record; None: none was found, or something on the way is doubtful."""
+) -> tuple[bool, Head | None]:
+    """Return whether the answer is sure, and the record, if any; what is doubtful on the way makes it unsure."""
     global _steps_left  # noqa: PLW0603 - the loops are loaded once per process
     data = records.data
-    end, last = 0, batch.base_offset - 1
+    end, seen, last = 0, 0, batch.base_offset - 1
     base_ms = batch.base_timestamp_ms if batch.append_time_ms is None else batch.append_time_ms
-    while _steps_left > 0:
+    while _steps_left > 0 and end < len(data):
         _steps_left -= 1
         try:
             length, start = decode_varint(data, end)
             timestamp_delta, at = decode_varint(data, start + 1)
             offset_delta, at = decode_varint(data, at)
         except (IndexError, ValueError):
-            return None
+            return False, None
         end = start + length
         offset = batch.base_offset + offset_delta
         timestamp_ms = base_ms + (timestamp_delta if batch.append_time_ms is None else 0)
@@ -79,13 +79,14 @@ def _walk(
             and max(abs(base_ms), abs(timestamp_delta), abs(timestamp_ms)) <= LARGEST_MS
         )
         if not is_sound:
-            return None
+            return False, None
         if offset >= position and timestamp_ms >= horizon.at_ms:
             horizon.note(timestamp_ms)
         elif offset >= position and timestamp_ms >= lowest_ms:
-            return Head(offset, timestamp_ms)
+            return True, Head(offset, timestamp_ms)
         last = offset
-    return None
+        seen += 1
+    return end == len(data) and seen == batch.count, None
 
 
 MOST_BYTES = 64 << 20

@@ -157,6 +157,7 @@ def test_a_look_at_a_batch_loads_no_compiler_before_looks_have_cost_as_much():
         f"batch = split_batches(memoryview({data!r}))[0]\n"
         "first_record = module.first_record\n"
         "assert [first_record(batch, at) for at in range(3)] == [(0, 5), (1, 6), (2, 7)]\n"
+        "assert first_record(batch, 0, lowest_ms=8) is None\n"
         "assert 'numba' not in sys.modules\n"
         "module._steps_left = 0\n"
         "assert first_record(batch, 2) == (2, 7)\n"
