@@ -225,11 +225,11 @@ def backfill_source(
         # A partition that ends before --from has nothing to read, without an error.
         own["startingOffsetsByTimestampStrategy"] = "latest"
         own["startingOffsets"] = "earliest" if begin is None and not named & _STARTS_BY_TIME else None
-        # Files need no watermark, so no partition waits for later records of another, not even before --to has come.
-        own["endingOffsets"] = None if "endingoffsets" in named else "latest"
     elif _STATE.lower() not in named:
         own[_STATE] = str(Output(out).kept)
-    return named_source(path, of_kafka, own, options)
+    source = named_source(path, of_kafka, own, options)
+    # Files need no watermark, so no partition waits for later records of another, not even before --to has come.
+    return source.up_to_now() if isinstance(source, KafkaSource) else source
 
 
 def binding(source: Source, out: Path) -> dict[str, Any]:

@@ -276,13 +276,11 @@ def given_points(
     None: the option is not set.
     """
     points: list[OffsetsSpec] = []
-    without: Literal["latest", "none"] = "none" if which == "ending" and offsets is None else "latest"
     if timestamp is not None:
-        point = ByTimestamp(in_milliseconds(timestamp))
-        points.append(OffsetsSpec(f"{which}Timestamp", point, without_record=without))
+        points.append(OffsetsSpec(f"{which}Timestamp", ByTimestamp(in_milliseconds(timestamp))))
     if offsets_by_timestamp is not None:
         by_partition = _by_partition(offsets_by_timestamp, ByTimestamp)
-        points.append(OffsetsSpec(f"{which}OffsetsByTimestamp", by_partition=by_partition, without_record=without))
+        points.append(OffsetsSpec(f"{which}OffsetsByTimestamp", by_partition=by_partition))
     if isinstance(offsets, str):
         points.append(OffsetsSpec(f"{which}Offsets", EARLIEST if offsets == "earliest" else LATEST))
     elif offsets is not None:
@@ -291,12 +289,8 @@ def given_points(
 
 
 def overruled(points: Sequence[OffsetsSpec]) -> list[str]:
-    """Return the options of the points that do nothing, each with the reason.
-
-    The latest offset as an end says more than a time alone: where to end before the time has come.
-    """
-    others = (point for point in points[1:] if point.option != "endingOffsets" or point.default != LATEST)
-    return [f"{point.option} ({points[0].option} comes before it)" for point in others]
+    """Return the options of the points that do nothing, each with the reason."""
+    return [f"{point.option} ({points[0].option} comes before it)" for point in points[1:]]
 
 
 def check_order(start: OffsetsSpec, end: OffsetsSpec) -> None:

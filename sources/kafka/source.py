@@ -104,8 +104,7 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
     ending_offsets_by_timestamp: end before the first record at or after a time, per partition.  Takes precedence over
         ``ending_offsets``.  A time that is still to come is the same as in ``ending_timestamp``.
     ending_timestamp: end before the first record at or after this time, in all partitions.  Takes precedence over the
-        other two ends.  A time that is still to come ends a partition of a stream only once a record has reached it,
-        unless ``ending_offsets`` is set as well.
+        other two ends.  A time that is still to come ends a partition of a stream only once a record has reached it.
     archive: an archive of the topics.  A Delta table: ``delta:`` and its folder, which all executors share, or
         ``delta:s3://bucket/prefix``.  An Iceberg table: ``iceberg:catalog.namespace.table``, with a catalog of
         pyiceberg's configuration.  Or what ``tidegate archive`` writes: the folder, or ``s3://bucket/prefix``.
@@ -170,6 +169,7 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
     include_event_time: bool = False
     commit_group_id: Annotated[str | None, Field(min_length=1)] = None
     _of_spark: tuple[str, ...] = ()  # the options without effect that were set
+    _reads_on: bool = True  # where a time that ends a partition is still to come
 
     @classmethod
     def data_source_name(cls) -> str:
@@ -276,20 +276,19 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
     def _check_starting_group(self) -> None:
         by_time = [start.option for start in self._starts if start.option != "startingOffsets"]
         if self.starting_group_id is not None and by_time:
-            other = by_time[0]
-            raise ValueError(f"the options startingGroupId and {other} exclude each other; set one of them")
+            raise ValueError(f"the options startingGroupId and {by_time[0]} exclude each other; set one of them")
 
     @property
     def _starts(self) -> list[OffsetsSpec]:
         """The starts that are set, without that of a group; the first one decides."""
-        return given_points(
-            "starting", self.starting_timestamp, self.starting_offsets_by_timestamp, self.starting_offsets
-        )
+        points = self.starting_timestamp, self.starting_offsets_by_timestamp, self.starting_offsets
+        return given_points("starting", *points)
 
     @property
     def _ends(self) -> list[OffsetsSpec]:
         """The ends that are set; the first one decides."""
-        return given_points("ending", self.ending_timestamp, self.ending_offsets_by_timestamp, self.ending_offsets)
+        points = given_points("ending", self.ending_timestamp, self.ending_offsets_by_timestamp, self.ending_offsets)
+        return [replace(point, without_record="none" if self._reads_on else "latest") for point in points]
 
     @property
     def without_effect(self) -> list[str]:
@@ -344,9 +343,13 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
             raise OptionError("commitGroupId is for streams: a batch query has no batches that are committed")
         self._check_place()
         own = {} if self._starts or self.starting_group_id is not None else {"starting_offsets": "earliest"}
-        if self._ends and self.ending_offsets is None:
-            own["ending_offsets"] = "latest"  # it reads what there is, also where a time is still to come
-        return self.model_copy(update=own)
+        return self.model_copy(update=own).up_to_now()
+
+    def up_to_now(self) -> Self:
+        """Return the source of what there is now: also where a time is still to come, a partition ends at its end."""
+        source = self.model_copy(update={} if self._ends else {"ending_offsets": "latest"})
+        source._reads_on = False  # noqa: SLF001 - ours
+        return source
 
     @property
     def has_watermarks(self) -> bool:
@@ -375,8 +378,7 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
         """Enumerate the subscribed partitions."""
         if unused := self.without_effect:
             _LOG.warning("these options have no effect: %s", ", ".join(unused))
-        by_timestamp = self.event_times.by_record_timestamp
-        kind = KafkaTimestampEnumerator if by_timestamp else KafkaEnumerator
+        kind = KafkaTimestampEnumerator if self.event_times.by_record_timestamp else KafkaEnumerator
         made = kind(
             self._config,
             self._subscription(),
@@ -424,9 +426,8 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
     def _start(self) -> OffsetsSpec:
         default = LATEST if self.starting_group_id is None else None
         start = next(iter(self._starts), OffsetsSpec("startingOffsets", default))
-        return replace(
-            start, without_record=self.starting_offsets_by_timestamp_strategy, group_id=self.starting_group_id
-        )
+        strategy, group = self.starting_offsets_by_timestamp_strategy, self.starting_group_id
+        return replace(start, without_record=strategy, group_id=group)
 
     @property
     def event_times(self) -> RecordTimes:
@@ -446,5 +447,4 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
             return Subscribe(tuple(self.subscribe))
         if self.subscribe_pattern is not None:
             return SubscribePattern(self.subscribe_pattern)
-        assigned = self.assign or {}
-        return Assign(tuple(TopicPartition(topic, p) for topic, partitions in assigned.items() for p in partitions))
+        return Assign(tuple(TopicPartition(topic, p) for topic, ps in (self.assign or {}).items() for p in ps))

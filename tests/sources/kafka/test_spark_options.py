@@ -42,10 +42,11 @@ def test_a_time_comes_before_offsets_and_a_time_of_all_partitions_before_those_o
     assert [text.split()[0] for text in source.without_effect] == [f"{which}{name}" for name in unused]
 
 
-@pytest.mark.parametrize(("which", "unused"), [("starting", ["startingOffsets"]), ("ending", [])])
-def test_the_latest_offset_beside_a_time_is_an_end_until_the_time_has_come(which, unused):
-    source = of(**{f"{which}Offsets": "latest", f"{which}Timestamp": "5"})
-    assert [text.split()[0] for text in source.without_effect] == unused
+@pytest.mark.parametrize("offsets", ["latest", BY_OFFSET, '{"orders": {"0": -1}}'])
+def test_an_end_by_offsets_beside_a_time_changes_nothing_and_is_said_to(offsets):
+    source = of(endingTimestamp="5", endingOffsets=offsets)
+    assert source.enumerator(None)._stopping == of(endingTimestamp="5").enumerator(None)._stopping
+    assert source.without_effect == ["endingOffsets (endingTimestamp comes before it)"]
 
 
 @pytest.mark.parametrize(
