@@ -93,7 +93,8 @@ class KafkaEnumerator(SplitEnumerator):
     def discover(self) -> Collection[SplitId]:
         """Return the subscribed partitions; the first call fails fast if no broker answers.
 
-        Raises OptionError if the archive holds records of another topic of the same name.
+        Raises OptionError if the archive holds records of another topic of the same name; the first call also if an end
+        names another partition.
         """
         deadline_s = None if self._met else min(_FIRST_CONTACT_S, self._client.config.deadline_s)
         known = [*{partition.topic for partition in self._found} | set(self._topics.names)]
@@ -101,6 +102,8 @@ class KafkaEnumerator(SplitEnumerator):
         if not self._met:
             self._met = True
             self._recognise_cluster()
+            if self._stopping is not None:
+                self._stopping.check_known(self._found)
         if self._history is not None:
             self._history.discover(self._found)
         return [partition.split_id for partition in self._found]
@@ -154,7 +157,9 @@ class KafkaEnumerator(SplitEnumerator):
     def starts(self, splits: Collection[SplitId], *, first: bool) -> Positions:
         """Resolve the starting offsets; partitions that appear later begin at their earliest offset."""
         spec = self._starting if first else OffsetsSpec("startingOffsets", EARLIEST)
-        starts = _by_split(resolve(spec, _partitions(splits), self._client, older=self._history))
+        partitions = _partitions(splits)
+        spec.check_known(partitions)
+        starts = _by_split(resolve(spec, partitions, self._client, self._history))
         if self._find_head.event_times.unit_is_unknown:
             self.peek(starts, Horizon())  # executors must know the unit, even if nothing is planned by time
         return starts
@@ -168,8 +173,8 @@ class KafkaEnumerator(SplitEnumerator):
         known = self._ends.known_of(partitions)
         epochs = {p: epoch for p in known if (epoch := self._topics.epoch(p)) is not None}
         self._asked(lambda: self._epoch_ends(epochs))
-        found = resolve(self._stopping, partitions, self._client, self._found, self._history, self._ends)
-        return {**dict.fromkeys(splits), **_by_split(found)}
+        resolved = partial(resolve, self._stopping, partitions, self._client, self._history, self._ends)
+        return {**dict.fromkeys(splits), **_by_split(self._asked(resolved))}
 
     def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
         """Request the beginning and the end of each log, which is settled when no transaction is open."""

@@ -69,6 +69,14 @@ class OffsetsSpec:
         """Return whether ``point`` is the point of any partition."""
         return point in (self.by_partition.values() or (self.default,))
 
+    def check_known(self, partitions: Collection[TopicPartition]) -> None:
+        """Raise OptionError if the option names a partition that is not among those that are read."""
+        if unknown := self.by_partition.keys() - set(partitions):
+            raise OptionError(
+                f"{self.option} names partition {min(unknown).split_id}, which is not among those that are read: "
+                f"{', '.join(sorted(p.split_id for p in partitions)[:10])}"
+            )
+
     def point(self, partition: TopicPartition) -> OffsetPoint:
         """Return the point of a partition.  Raises OptionError when the option leaves it out."""
         if not self.by_partition:
@@ -132,28 +140,19 @@ def resolve(
     spec: OffsetsSpec,
     partitions: Collection[TopicPartition],
     client: KafkaClient,
-    known: Collection[TopicPartition] | None = None,
     older: TopicHistory | None = None,
     ends: EndsByTime | None = None,
 ) -> dict[TopicPartition, int]:
     """Resolve ``spec`` to an offset of each partition.
 
-    known: all partitions that are read, if ``partitions`` is only a part of them.
     older: the archived records, which come before those of Kafka.
     ends: the ends by time that are known, to which those that are found are added; None: ``spec`` is a start.
 
     With ``none``, a partition without a record so late is left out until the time has come.
 
-    Raises OptionError if the option names a partition that does not exist, or an offset past the end.  Also raises it
-    for a time past the last record, if the option refuses such times.
+    Raises OptionError if the option leaves out a partition, for an offset past the end, and for a time past the last
+    record if the option refuses such times.
     """
-    known = partitions if known is None else known
-    unknown = spec.by_partition.keys() - set(known)
-    if unknown:
-        raise OptionError(
-            f"{spec.option} names partition {min(unknown).split_id}, which is not among those that are read: "
-            f"{', '.join(sorted(p.split_id for p in known)[:10])}"
-        )
     points = _points(spec, partitions, client)
     times = {p: point.timestamp_ms for p, point in points.items() if isinstance(point, ByTimestamp)}
     resolved = _at_times(spec, times, client, older, ends)

@@ -17,7 +17,7 @@ from tidegate.alignment.budget import Budget
 from tidegate.alignment.plan import Limits
 from tidegate.enumerators.kafka.offsets import EndsByTime
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
-from tidegate.errors import DataLossError, ServerError
+from tidegate.errors import DataLossError, OptionError, PositionGoneError, ServerError
 from tidegate.readers.kafka import cluster as cluster_module
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.places.place import Place
@@ -245,7 +245,38 @@ def test_without_fail_on_data_loss_a_deleted_topic_is_forgotten_and_the_others_g
     assert query.drain(last)[0] == []
 
 
+@pytest.mark.usefixtures("_known_at_once")
+def test_the_end_of_a_topic_that_is_deleted_before_the_time_ends_no_running_query(kafka, run):
+    topic, other = new_topic(kafka, 10), new_topic(kafka, 10)
+    ends = {"ending_offsets_by_timestamp": {topic: {0: in_an_hour()}, other: {0: in_an_hour()}}}
+    query = run(topic, other, fail_on_data_loss=False, **ends)
+    _, last = query.drain()
+    kafka.delete_topic(topic)
+    fill(kafka, other, 1, NEW)
+    records, last = query.drain(last)
+    assert records == [(other, 0, 10, NEW)]
+    assert last["positions"] == {f"{other}-0": 11}
+    with pytest.raises(OptionError, match=f"^endingOffsetsByTimestamp names partition {topic}-0, which is not among"):
+        run(topic, other, fail_on_data_loss=False, **ends).latest_offset(last)
+
+
+@pytest.mark.usefixtures("_known_at_once")
+def test_a_topic_that_is_deleted_before_its_end_is_asked_for_is_left_to_another_plan(kafka):
+    topic = new_topic(kafka, 10)
+    source = KafkaSource(bootstrap_servers=kafka.bootstrap_servers, subscribe=[topic], **END)
+    with closing(source.enumerator(None)) as enumerator:
+        splits = enumerator.discover()
+        enumerator.extents(splits)
+        kafka.delete_topic(topic)
+        with pytest.raises(PositionGoneError, match=topic):
+            enumerator.stops(splits)
+
+
 END = {"ending_timestamp": OLD + 5_000}  # at offset 5
+
+
+def in_an_hour():
+    return int(time.time() * 1000) + 3_600_000
 
 
 @pytest.mark.parametrize("begin", [6, 10])
@@ -307,7 +338,7 @@ def test_unread_records_before_a_time_are_lost_when_retention_passes_that(kafka,
 
 
 def test_a_time_that_is_still_to_come_ends_nothing_before_its_first_record(kafka, run):
-    topic, to_come = new_topic(kafka, 5), int(time.time() * 1000) + 3_600_000
+    topic, to_come = new_topic(kafka, 5), in_an_hour()
     query = run(topic, ending_timestamp=to_come)
     _, last = query.drain()
     assert query.source_progress()["splits"] == {"caught up": 1}
@@ -322,8 +353,8 @@ def test_a_time_that_is_still_to_come_ends_nothing_before_its_first_record(kafka
 
 
 def test_a_batch_ends_at_the_ends_of_its_topics_where_a_time_is_still_to_come(kafka):
-    topic, to_come = new_topic(kafka, 5), int(time.time() * 1000) + 3_600_000
-    source = KafkaSource(bootstrap_servers=kafka.bootstrap_servers, subscribe=[topic], ending_timestamp=to_come)
+    topic = new_topic(kafka, 5)
+    source = KafkaSource(bootstrap_servers=kafka.bootstrap_servers, subscribe=[topic], ending_timestamp=in_an_hour())
     with closing(source.as_batch().enumerator(None)) as enumerator:
         assert enumerator.stops(enumerator.discover()) == {f"{topic}-0": 5}
 
