@@ -59,6 +59,11 @@ class InstallationError(TidegateError, ImportError):
     """A Python of the cluster cannot be started, lacks tidegate or an extra of it, or has another version."""
 
 
+def with_extra(extra: str) -> str:
+    """Return what to install for the packages of an extra, as the end of a sentence."""
+    return f"tidegate with its extra {extra!r}, in a checkout by pip install '.[{extra}]'"
+
+
 @contextmanager
 def needing(extra: str, what: str) -> Iterator[None]:
     """Raise InstallationError, in one sentence, for an import of a package that an extra would have installed.
@@ -72,7 +77,7 @@ def needing(extra: str, what: str) -> Iterator[None]:
         if package not in _OF_EXTRAS[extra]:
             raise
         raise InstallationError(
-            f"{what} needs the package {package}, which is missing: pip install 'tidegate[{extra}]'"
+            f"{what} needs the package {package}, which is missing: install {with_extra(extra)}"
         ) from None
 
 

@@ -27,7 +27,7 @@ from typing import Any
 from kafka import __version__ as kafka_python_version
 from kafka import errors as kafka_errors
 
-from tidegate.errors import CorruptDataError, OptionError
+from tidegate.errors import CorruptDataError, OptionError, with_extra
 from tidegate.kafka_private import (
     ApiVersionsRequest,
     BrokerVersionData,
@@ -60,7 +60,7 @@ class KerberosMechanism(SaslMechanismGSSAPI):  # type: ignore[misc] # kafka-pyth
         except (ImportError, OSError):
             raise OptionError(
                 "the option 'kafka.sasl.mechanism' is GSSAPI, but the package gssapi is missing; it also needs the "
-                "Kerberos libraries of the system: pip install 'tidegate[kerberos]'"
+                f"Kerberos libraries of the system: install {with_extra('kerberos')}"
             ) from None
         self._is_done = self._is_authenticated = False
         self.auth_id = f"{config['sasl_kerberos_service_name']}@{config['host']}"

@@ -25,7 +25,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tidegate.errors import OptionError
+from tidegate.errors import OptionError, with_extra
 
 _JKS, _JCEKS = b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"
 _DER_SEQUENCE = b"\x30"
@@ -107,8 +107,8 @@ def _pkcs12(content: bytes, password: str | None) -> KeyMaterial:
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError:
         raise StoreError(
-            "which is a PKCS12 store, and to read it the package cryptography is missing: pip install "
-            "'tidegate[keystores]', or convert the store to PEM"
+            "which is a PKCS12 store, and to read it the package cryptography is missing: convert the store to PEM, or "
+            f"install {with_extra('keystores')}"
         ) from None
     try:
         store = pkcs12.load_pkcs12(content, None if password is None else password.encode())

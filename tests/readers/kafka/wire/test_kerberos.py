@@ -85,5 +85,5 @@ def test_a_ticket_that_is_refused_is_reported_and_one_of_a_centre_that_is_away_m
 
 def test_without_the_package_the_way_to_get_it_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "gssapi", None)
-    with pytest.raises(OptionError, match=r"pip install 'tidegate\[kerberos\]'$"):
+    with pytest.raises(OptionError, match=r"pip install '\.\[kerberos\]'$"):
         KerberosMechanism(**COMMON)
