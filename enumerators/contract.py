@@ -73,6 +73,13 @@ class OwnHooks:
         del splits
         return None
 
+    def hold_from(self, event_time_ms: int) -> None:
+        """Learn from which event time on records wait for the clock; ``NEVER_MS``: none does.
+
+        Called before every plan, before the extents: no I/O.
+        """
+        del event_time_ms
+
     def validate(self, positions: Positions) -> Mapping[SplitId, Divergence]:
         """Return the splits whose records before the position are not those that were read.
 

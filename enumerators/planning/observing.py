@@ -84,9 +84,10 @@ class Observer:
             return None
         enumerator, positions = self.enumerator, before.progress.positions
         self._read_at_ms = before.horizon_ms
-        enumerator.commit(needed_from(before.generators, positions))
         # The only look at the clock for the batch.
         self.horizon_ms = self.horizon_now_ms()
+        enumerator.hold_from(self.horizon_ms if self._holds_future else NEVER_MS)
+        enumerator.commit(needed_from(before.generators, positions))
         observed = self.splits.find(before, self.horizon_ms, bounded=bounded, look=may_differ)
         if self.generated is not None:
             still_held = {s: at for s, at in positions.items() if s not in observed.starts}
@@ -145,9 +146,13 @@ class Observer:
             budget=budget,
             stops=self.splits.stops,
             horizon_ms=self.horizon_ms,
-            holds_future=self._settings.event_times.future == "hold",
+            holds_future=self._holds_future,
             cost=self._cost_within(budget),
         )
+
+    @property
+    def _holds_future(self) -> bool:
+        return self._settings.event_times.future == "hold"
 
     @property
     def cost_of_rows(self) -> CostOf:

@@ -2,7 +2,7 @@
 
 A manifest's chunks are in the order of their event times, so its position is the number of chunks read, its time index
 a bisection, and its end its length.  It is complete from the beginning, and forgotten once it is read; only in a group
-the latest one stays, because others may follow it.
+the last one that was read stays, because others may follow it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from tidegate.alignment.budget import Cost
-from tidegate.alignment.splits import Extent, Head, Horizon, Positions, SplitId, SplitRange
+from tidegate.alignment.splits import NEVER_MS, Extent, Head, Horizon, Positions, SplitId, SplitRange
 from tidegate.enumerators.contract import Completeness, Json, SplitEnumerator
 from tidegate.enumerators.s3.cleaning import SourceCleaning
 from tidegate.enumerators.s3.discovery.complete_folders import CompleteFolders
@@ -34,8 +34,8 @@ class S3Enumerator(SplitEnumerator):
 
     ledger: keeps manifests for a restart; None: a batch query, which needs no ledger.
     include_existing: read the objects that exist when the query begins.
-    holds_group: the manifest with the greatest event time is not complete, as another round may go on from there.  Its
-        source then holds back the others of its group until it is idle, and not only while it has unread objects.
+    holds_group: the last manifest that was read is not complete, as another round may go on from there.  So its source
+        holds back the others of its group until it is idle, and not only while it has unread objects.
     clean: cleans an object once it is read and committed, see SourceCleaning; None: objects stay.
     options: the options that may not change from run to run; see QueryFolder.
     """
@@ -62,12 +62,13 @@ class S3Enumerator(SplitEnumerator):
         self._cleaning: SourceCleaning | None = None
         self._restored = False
         self._committed: Positions = {}
+        self._held_from_ms = NEVER_MS
         self._folders: CompleteFolders | None = None
         self._rounds = BackgroundRounds(lambda: discovery.round(existing=self._takes_existing))
 
     @property
     def live(self) -> Mapping[SplitId, Manifest]:
-        """The manifests that are not read to their end, and the one at whose end the source waits."""
+        """The manifests that are not read to their end, and in a group the last one that is."""
         return self._standing.live
 
     def manifest(self, split: SplitId) -> Manifest:
@@ -77,9 +78,14 @@ class S3Enumerator(SplitEnumerator):
             self._standing = self._standing.with_manifest(self._folder.manifest(split))
         return self.live[split]
 
+    def hold_from(self, event_time_ms: int) -> None:
+        """Take in which chunks wait for the clock."""
+        self._held_from_ms = event_time_ms
+
     def commit(self, positions: Positions) -> None:
         """Take in the manifests in the stored offset, and how far each was read."""
         is_news, self._committed = positions != self._committed, dict(positions)
+        self._find_holding()
         number = self._standing.greatest_number(positions)
         if self._notifications is not None:
             self._notifications.held.stored(number)
@@ -93,11 +99,13 @@ class S3Enumerator(SplitEnumerator):
         """
         self._restore()
         self._clean_what_is_read()
-        self._standing = self._standing.without_read(self._committed, self._open)
+        self._find_holding()
+        self._standing = self._standing.without_read(self._committed)
         chunks = self._rounds.found()
         if chunks is not None:
             self._take_in(chunks)
         self._adopt(self._standing.merged(self._committed))
+        self._find_holding()
         if self._cleaning is not None:
             self._cleaning.go_on(self.live)
             self._cleaning.merge(self._store_aside)
@@ -114,9 +122,9 @@ class S3Enumerator(SplitEnumerator):
         return dict.fromkeys(splits, 0)
 
     def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
-        """Return the length of each manifest."""
-        last = self._open
-        return {s: Extent(0, len(self.live[s]), complete=s != last) for s in splits if s in self.live}
+        """Return the length of each manifest; one that holds back a group ends where the future begins."""
+        holding, live = self._standing.holding, self.live
+        return {s: Extent(0, holding.get(s, len(live[s])), complete=s not in holding) for s in splits if s in live}
 
     def lookup(self, event_time_ms: int, positions: Positions) -> Mapping[SplitId, Head | None]:
         """Bisect."""
@@ -175,10 +183,9 @@ class S3Enumerator(SplitEnumerator):
         if self._folder is not None:
             self._folder.release()
 
-    @property
-    def _open(self) -> SplitId | None:
-        """The manifest at whose end the source waits for others; None: it does not."""
-        return self._standing.latest() if self._holds_group else None
+    def _find_holding(self) -> None:
+        if self._holds_group:
+            self._standing = self._standing.with_holding(self._committed, self._held_from_ms)
 
     def _restore(self) -> None:
         """Restore the manifests and the memory that the first offset of this run names."""

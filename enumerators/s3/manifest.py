@@ -98,6 +98,11 @@ class Manifest:
         """Return the first chunk with all event times at or after a time."""
         return self._head(self._without_time + int(np.searchsorted(self._min_ms, event_time_ms)))
 
+    def end_before(self, event_time_ms: int) -> int:
+        """Return the end of the chunks that begin before a time; those without times come first."""
+        head = self.lookup(event_time_ms)
+        return len(self) if head is None else head.position
+
     def latest(self, end: int) -> int | None:
         """Return the greatest event time in the chunks before a position."""
         if end <= self._without_time:

@@ -63,10 +63,15 @@ class ManifestStanding:
 
     snapshot: with the number of the last manifest; others fill in its ``clean``.
     live: the manifests, in the order in which they came.
+    holding: the manifests that hold back the others of a group, and the end of what may be read of each: all that have
+        something to read, or else the last one that has been read, since what comes next follows it.
+    last: the last one that has been read; None: there is none, or nobody asked.
     """
 
     snapshot: S3Snapshot
     live: Mapping[SplitId, Manifest] = field(default_factory=dict)
+    holding: Positions = field(default_factory=dict)
+    last: SplitId | None = None
 
     def greatest_number(self, splits: Positions | Mapping[SplitId, Manifest]) -> int:
         """Return the greatest number of the live ones among some manifests; 0: none is live."""
@@ -76,17 +81,26 @@ class ManifestStanding:
         """Return the standing with a stored manifest."""
         return replace(self, live={**self.live, manifest.id: manifest})
 
-    def latest(self) -> SplitId | None:
-        """Return the manifest with the greatest event time; None if no chunk has a time."""
-        times_ms = {split: at_ms for split, each in self.live.items() if (at_ms := each.latest(len(each))) is not None}
-        return max(times_ms, key=times_ms.__getitem__, default=None)
+    def with_holding(self, committed: Positions, held_from_ms: int) -> ManifestStanding:
+        """Return the standing with the manifests that hold back the others of a group.
 
-    def without_read(self, committed: Positions, kept: SplitId | None = None) -> ManifestStanding:
-        """Return the standing without the manifests that are committed to their end, except for one."""
+        held_from_ms: chunks from this event time on wait for the clock: who waits for them would wait for years.
+        """
+        read = {split: committed.get(split, 0) for split in self.live}
+        # A clock may go back, an end may not.
+        ends = {split: max(read[split], manifest.end_before(held_from_ms)) for split, manifest in self.live.items()}
+        ends = {split: end for split, end in ends.items() if self.live[split].latest(end) is not None}
+        unread = {split: end for split, end in ends.items() if read[split] < end}
+        # Not the one with the greatest time: times may be equal, and one of them hours ahead.
+        last = max(ends.keys() - unread.keys(), key=lambda split: self.live[split].number, default=None)
+        return replace(self, holding=unread or ({} if last is None else {last: ends[last]}), last=last)
+
+    def without_read(self, committed: Positions) -> ManifestStanding:
+        """Return the standing without the manifests that are committed to their end, except for the last one."""
         live = {
             split: manifest
             for split, manifest in self.live.items()
-            if split == kept or committed.get(split, 0) < len(manifest)
+            if split == self.last or committed.get(split, 0) < len(manifest)
         }
         return replace(self, live=live)
 
@@ -113,8 +127,13 @@ class ManifestStanding:
         return Step(noted.standing, {**with_chunks.files, **noted.files})
 
     def merged(self, committed: Positions) -> Step:
-        """Merge the rests of all manifests, if there are too many."""
+        """Merge the rests of all manifests but the last one that has been read, if there are too many."""
         if len(self.live) <= MOST_MANIFESTS:
             return Step(self, {})
-        rests = [manifest.chunks(committed.get(split, 0), len(manifest)) for split, manifest in self.live.items()]
-        return replace(self, live={}).with_chunks(pa.Table.from_batches(rests))
+        kept = {split: manifest for split, manifest in self.live.items() if split == self.last}
+        rests = [
+            manifest.chunks(committed.get(split, 0), len(manifest))
+            for split, manifest in self.live.items()
+            if split not in kept
+        ]
+        return replace(self, live=kept).with_chunks(pa.Table.from_batches(rests))

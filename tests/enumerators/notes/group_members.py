@@ -13,11 +13,12 @@ from tidegate.enumerators.planning.settings import CoordinatorSettings
 
 DRIFT = 10
 LEASE_S = 60.0
+IDLE_S = 5.0
 
 
 def strategy(drift=DRIFT):
     aligned = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=drift), group="join")
-    return aligned.with_idleness(timedelta(seconds=5))
+    return aligned.with_idleness(timedelta(seconds=IDLE_S))
 
 
 class Member:
@@ -108,22 +109,32 @@ class Member:
 
 
 class MemberOfObjects(Member):
-    """Such a source, whose rows are in the objects of a bucket."""
+    """Such a source, whose rows are in the objects of a bucket.
 
-    def __init__(self, clock, bucket, state, **options):
+    about: options of the source.
+    discovery_interval_s: how often it looks for objects.
+    """
+
+    def __init__(self, clock, bucket, state, *, about=None, discovery_interval_s=30.0, **options):
+        self.discovery_interval_s = discovery_interval_s
         self.source = S3Source(
             path=bucket.path,
             state_location=str(state),
             file_format="json",
             event_time="column:at",
             event_time_unit="ms",
-            watermarks=strategy(options["drift"]),
+            watermarks=strategy(options.get("drift", DRIFT)),
+            **(about or {}),
             **bucket.connection,
         )
         super().__init__(clock, None, **options)
 
     def coordinator(self):
-        settings = CoordinatorSettings(self.source.watermarks)
+        settings = CoordinatorSettings(
+            self.source.watermarks,
+            event_times=self.source.event_time_policy,
+            discovery_interval_s=self.discovery_interval_s,
+        )
         return SourceCoordinator("s3", self.source.enumerator, settings, 2, group=self.group, clocks=self.clock.clocks)
 
     def times_of_batch(self):

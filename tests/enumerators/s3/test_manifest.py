@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.enumerators.s3.objects import MODIFIED, chunk_table
 from tidegate.alignment.budget import Cost
-from tidegate.alignment.splits import Head
+from tidegate.alignment.splits import NEVER_MS, Head
 from tidegate.enumerators.s3 import manifest as manifest_module
 from tidegate.enumerators.s3.manifest import Manifest
 from tidegate.enumerators.s3.standing import MOST_MANIFESTS, ManifestStanding, S3Snapshot
@@ -163,14 +163,16 @@ def unread(standing, committed):
     return keys
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=15, max_size=30))
-def test_rounds_lose_no_chunk_and_give_none_twice_however_they_are_read_and_merged(rounds):
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=15, max_size=30), st.booleans())
+def test_rounds_lose_no_chunk_and_give_none_twice_however_they_are_read_and_merged(rounds, holds_group):
     standing, committed, expected, files, number = BEGIN, {}, Counter(), {}, 0
     for count, read in rounds:
         keys = [f"{number + n:03}" for n in range(count)]
         number += count
         expected.update(keys)
         before = standing
+        if holds_group:
+            standing = standing.with_holding(committed, NEVER_MS)
         steps = [standing.without_read(committed).after_round(chunk_table(map(chunk, keys)), seen())]
         steps.append(steps[0].standing.merged(committed))
         standing = steps[-1].standing
@@ -178,16 +180,57 @@ def test_rounds_lose_no_chunk_and_give_none_twice_however_they_are_read_and_merg
             assert not files.keys() & step.files.keys()
             files |= step.files
         assert len(standing.live) <= MOST_MANIFESTS
-        assert all(committed.get(split, 0) < len(manifest) for split, manifest in standing.live.items())
+        read_out = [split for split, manifest in standing.live.items() if committed.get(split, 0) >= len(manifest)]
+        assert read_out in ([], [standing.last])
         assert unread(standing, committed) == expected
         assert all(files[split] == manifest.data for split, manifest in standing.live.items())
         assert standing.snapshot.number - before.snapshot.number <= len(steps)
-        for split, manifest in [*standing.live.items()][:1]:
+        for split, manifest in [(s, m) for s, m in standing.live.items() if s not in read_out][:1]:
             done = committed.get(split, 0)
             end = min(done + read, len(manifest))
             expected.subtract(manifest.chunks(done, end).column("key").to_pylist())
             committed[split] = end
         expected += Counter()
+
+
+def live(*rounds):
+    """Return the standing after rounds that found chunks of these times, and the names of their manifests."""
+    standing = BEGIN
+    for number, times_ms in enumerate(rounds):
+        chunks = chunk_table(chunk(f"{number}-{at}", time_ms) for at, time_ms in enumerate(times_ms))
+        standing = standing.with_chunks(chunks).standing
+    return standing, list(standing.live)
+
+
+@pytest.mark.parametrize("second", [[5], [9, 3], [20]])
+def test_a_group_waits_at_the_manifest_that_was_read_last_whatever_its_times_are(second):
+    standing, (first, last) = live([5, 10], second)
+    read = {first: 2, last: len(second)}
+    after = standing.with_holding(read, NEVER_MS)
+    assert (after.holding, after.last) == ({last: len(second)}, last)
+    assert [*after.without_read(read).live] == [last]
+    unread = standing.with_holding({first: 2}, NEVER_MS)
+    assert (unread.holding, [*unread.without_read({first: 2}).live]) == ({last: len(second)}, [first, last])
+
+
+def test_chunks_that_wait_for_the_clock_hold_back_no_group_and_replace_no_manifest_that_was_read():
+    standing, (first, second, third, without_time) = live([5], [6, 99], [99], [None])
+    assert standing.with_holding({first: 1}, 50).holding == {second: 1}
+    read = {first: 1, second: 1}
+    after = standing.with_holding(read, 50)
+    assert (after.holding, [*after.without_read(read).live]) == ({second: 1}, [second, third, without_time])
+    assert standing.with_holding(read, 100).holding == {second: 2, third: 1}
+    assert standing.with_holding({first: 1, second: 2}, 50).holding == {second: 2}  # the clock went back
+    assert (BEGIN.with_holding({}, 50).holding, BEGIN.with_holding({}, 50).last) == ({}, None)
+
+
+def test_the_manifest_at_which_a_group_waits_is_not_merged():
+    standing, (first, *others) = live([5, 99], *[[99]] * MOST_MANIFESTS)
+    read = {first: 1}
+    merged = standing.with_holding(read, 50).merged(read).standing
+    kept, rest = merged.live
+    assert (kept, len(merged.live[rest]), merged.live.keys() & set(others)) == (first, MOST_MANIFESTS, set())
+    assert merged.with_holding(read, 50).holding == {first: 1}
 
 
 def test_what_was_seen_is_named_beside_the_manifest_and_each_of_its_runs_is_written_once():

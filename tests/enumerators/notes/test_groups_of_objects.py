@@ -1,0 +1,152 @@
+"""Two sources in one group, one of which reads objects: how long it holds back the other, in streams and hourly."""
+
+from itertools import count
+
+import pytest
+
+from tests.enumerators.notes.group_members import DRIFT, IDLE_S, Member, MemberOfObjects
+from tests.enumerators.notes.test_hourly_groups import EPOCH_MS, HOUR_MS, SCHEDULES, Hourly
+from tests.support.logs import WALL, Clock, Logs
+
+pytestmark = pytest.mark.usefixtures("own_temporary_folder")
+
+NOW_MS = int(WALL * 1000)
+YEARS_MS = 7 * 365 * 86_400_000
+DISCOVERY_S = 2.0
+UPLOAD_S = IDLE_S - 1  # the time between two uploads
+
+
+class Pair:
+    """A source of objects, and a topic with a record every ms, which could be read at once."""
+
+    def __init__(self, tmp_path, bucket, begin_ms=1000, discovery_interval_s=DISCOVERY_S, **options):
+        self.clock, self.bucket, self.names = Clock(), bucket, count()
+        self.topic = Member(self.clock, Logs(a=list(range(begin_ms, begin_ms + 200))), expected=2)
+        self.objects = MemberOfObjects(
+            self.clock, bucket, tmp_path / "state", expected=2, discovery_interval_s=discovery_interval_s, **options
+        )
+
+    def put(self, *times):
+        """Upload an object of a row for each of some times."""
+        self.bucket.put_rows(f"{next(self.names):04}.json", enumerate(times))
+
+    def go_on(self, seconds, step_s=0.25):
+        """Let both plan in turns for some time."""
+        end_s = self.clock.now + seconds
+        while self.clock.now < end_s:
+            for member in (self.objects, self.topic):
+                member.plan()
+            self.clock.sleep(step_s)
+
+    def restart(self):
+        self.objects.die()
+        self.objects.run.close()
+        self.objects.start()
+
+    @property
+    def ahead_ms(self):
+        """The event time that the topic has been read to."""
+        return max(self.topic.seen)
+
+
+@pytest.fixture
+def pair(tmp_path, bucket):
+    made = []
+
+    def make(**options):
+        made.append(Pair(tmp_path, bucket, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        for member in (each.objects, each.topic):
+            member.stop()
+
+
+@pytest.mark.parametrize("times", [[1000], [1000, 1001], [1000, 990]])
+def test_a_path_that_gets_objects_all_the_time_holds_the_others_though_times_are_equal_or_earlier(pair, times):
+    both = pair()
+    for number in range(8):
+        both.put(*times[: number + 1])
+        both.go_on(UPLOAD_S)
+    assert max(times) <= both.ahead_ms < max(times) + DRIFT
+    assert len(both.objects.seen) == sum(len(times[: number + 1]) for number in range(8))
+
+
+def test_a_path_holds_the_others_also_if_its_stream_starts_again_and_again(pair):
+    both = pair()
+    for _ in range(8):
+        both.put(1000)
+        both.go_on(UPLOAD_S)
+        both.restart()
+    assert both.ahead_ms < 1000 + DRIFT
+
+
+def test_a_path_that_gets_nothing_more_frees_the_others(pair):
+    both = pair()
+    both.put(1000)
+    both.go_on(UPLOAD_S)
+    assert both.ahead_ms < 1000 + DRIFT
+    both.go_on(2 * DISCOVERY_S + IDLE_S + 6)
+    assert both.ahead_ms == 1199
+
+
+def test_nobody_waits_where_the_objects_of_a_path_are_further_apart_than_the_drift(pair):
+    both = pair()
+    for number in range(4):
+        both.put(1000 + 30 * number)
+        both.go_on(UPLOAD_S)
+    assert both.objects.seen == [1000, 1030, 1060, 1090]
+    assert 1090 <= both.ahead_ms < 1090 + DRIFT
+
+
+@pytest.mark.parametrize("uploads", [[[0], [YEARS_MS]], [[0], [0, YEARS_MS]], [[0, YEARS_MS]] * 12])
+def test_an_object_of_the_future_that_waits_for_the_clock_frees_nobody(pair, uploads):
+    both = pair(begin_ms=NOW_MS, about={"future_event_time": "hold"})
+    for ahead in uploads:
+        for ms in ahead:
+            both.put(NOW_MS + ms)
+        both.go_on(UPLOAD_S / 2)
+    assert both.ahead_ms < NOW_MS + DRIFT
+    assert len(both.objects.seen) == len([ms for ahead in uploads for ms in ahead if not ms])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_path_that_trails_and_gets_no_more_objects_frees_the_others_one_run_later(tmp_path, bucket, schedule):
+    hourly, unread = Hourly(tmp_path, bucket=bucket), []
+    for hour in range(8):
+        hourly.write(*hourly.members[: 1 if hour >= 5 else 2])
+        schedule(hourly, hourly.members)
+        unread.append(hourly.unread(0))
+        hourly.pass_an_hour()
+    assert (hourly.late, len(hourly.members[1].seen)) == ([], 5 * 60)
+    assert unread[4] >= 120
+    assert unread[6:] == [0, 0]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_no_row_of_objects_that_trail_is_late_though_all_rows_of_a_period_have_one_time(tmp_path, bucket, schedule):
+    hourly, unread = Hourly(tmp_path, bucket=bucket, period_ms=2 * HOUR_MS), []
+    for _ in range(12):
+        hourly.write()
+        schedule(hourly, hourly.members)
+        unread.append(hourly.unread(0))
+        hourly.pass_an_hour()
+    assert hourly.late == []
+    assert min(unread[2:]) >= 60
+    assert len(hourly.members[1].seen) >= 11 * 60
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_only_the_rows_of_an_object_of_an_earlier_period_are_late_where_it_comes_as_the_last_one(
+    tmp_path, bucket, schedule
+):
+    hourly, early = Hourly(tmp_path, bucket=bucket), [EPOCH_MS - 9 * HOUR_MS + minute for minute in range(3)]
+    for hour in range(9):
+        if hour == 4:
+            bucket.put_rows("early.json", enumerate(early))  # alone: the hour brings no other
+        hourly.write(*hourly.members[: 1 if hour == 4 else 2])
+        schedule(hourly, hourly.members)
+        hourly.pass_an_hour()
+    assert hourly.late == early
+    assert hourly.unread(0) >= 120
