@@ -35,8 +35,8 @@ class Extent:
 
     begin: the first position that still exists.
     end: exclusive; reading stops here until a later extent is greater.
-    settled: False while records at or past ``end`` exist but may not be read yet (a Kafka
-        transaction that is still open).  An unsettled split never becomes idle.
+    settled: False while records at or past ``end`` exist but may not be read yet (a Kafka transaction that is still
+        open), and while nobody has looked for more.  An unsettled split never becomes idle.
     complete: nothing will ever be added at ``end``.  Once that is read, the split is finished and holds back no other
         split, even if the source continues.  A source that has read all it found, and will find more, holds back the
         others of its group only by a split that is not complete.

@@ -257,12 +257,15 @@ class _IdleTimers:
         self._is_corrected = False
 
     def quiet(self, positions: Positions, extents: Extents) -> Quiet:
-        """Return since when each split has had nothing to read."""
+        """Return since when each split has stood at its end.
+
+        Also of one that is not settled now: the next run learns whether its end has moved.
+        """
         now_s, known_s, begun_ms = self._clocks.monotonic(), self._since_s, self._begun.begun_ms
         since_ms = {
             split: begun_ms + ceil((known_s.get(split, now_s) - self._begun_s) * 1000)
             for split, extent in extents.items()
-            if _has_nothing_to_read(extent, positions[split])
+            if positions[split] >= extent.end
         }
         return self._begun._replace(since_ms=since_ms)
 

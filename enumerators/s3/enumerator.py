@@ -63,6 +63,9 @@ class S3Enumerator(SplitEnumerator):
         self._restored = False
         self._committed: Positions = {}
         self._held_from_ms = NEVER_MS
+        # The last manifest that was read when the running round began, and the one after which a round found nothing.
+        self._looks_after: SplitId | None = None
+        self._nothing_after: SplitId | None = None
         self._folders: CompleteFolders | None = None
         self._rounds = BackgroundRounds(lambda: discovery.round(existing=self._takes_existing))
 
@@ -101,8 +104,11 @@ class S3Enumerator(SplitEnumerator):
         self._clean_what_is_read()
         self._find_holding()
         self._standing = self._standing.without_read(self._committed)
+        if not self._rounds.is_running:
+            self._looks_after = self._standing.last
         chunks = self._rounds.found()
         if chunks is not None:
+            self._nothing_after = None if len(chunks) else self._looks_after
             self._take_in(chunks)
         self._adopt(self._standing.merged(self._committed))
         self._find_holding()
@@ -122,9 +128,18 @@ class S3Enumerator(SplitEnumerator):
         return dict.fromkeys(splits, 0)
 
     def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
-        """Return the length of each manifest; one that holds back a group ends where the future begins."""
+        """Return the length of each manifest.
+
+        One that holds back a group ends where the future begins.  It is not settled, and its idle timer does not run,
+        before a round has looked for others: without that, time alone would make it idle.
+        """
         holding, live = self._standing.holding, self.live
-        return {s: Extent(0, holding.get(s, len(live[s])), complete=s not in holding) for s in splits if s in live}
+        unsettled = self._standing.last if self._standing.last != self._nothing_after else None
+        return {
+            s: Extent(0, holding.get(s, len(live[s])), settled=s != unsettled, complete=s not in holding)
+            for s in splits
+            if s in live
+        }
 
     def lookup(self, event_time_ms: int, positions: Positions) -> Mapping[SplitId, Head | None]:
         """Bisect."""

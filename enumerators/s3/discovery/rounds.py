@@ -291,6 +291,11 @@ class BackgroundRounds:
         self._pool: DaemonThreads | None = None
         self._round: Future[pa.Table] | None = None
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a round has begun whose result has not been returned."""
+        return self._round is not None
+
     def begin(self) -> Future[pa.Table]:
         """Begin a round, unless one is running."""
         if self._pool is None:

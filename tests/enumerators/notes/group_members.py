@@ -135,7 +135,12 @@ class MemberOfObjects(Member):
             event_times=self.source.event_time_policy,
             discovery_interval_s=self.discovery_interval_s,
         )
-        return SourceCoordinator("s3", self.source.enumerator, settings, 2, group=self.group, clocks=self.clock.clocks)
+        return SourceCoordinator("s3", self.open, settings, 2, group=self.group, clocks=self.clock.clocks)
+
+    def open(self, state):
+        opened = self.source.enumerator(state)
+        self.found = opened._discovery
+        return opened
 
     def times_of_batch(self):
         reader = self.source.reader(None)

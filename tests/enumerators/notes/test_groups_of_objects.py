@@ -1,12 +1,15 @@
 """Two sources in one group, one of which reads objects: how long it holds back the other, in streams and hourly."""
 
+import threading
 from itertools import count
 
 import pytest
 
 from tests.enumerators.notes.group_members import DRIFT, IDLE_S, Member, MemberOfObjects
 from tests.enumerators.notes.test_hourly_groups import EPOCH_MS, HOUR_MS, SCHEDULES, Hourly
+from tests.support.command import await_that
 from tests.support.logs import WALL, Clock, Logs
+from tidegate.enumerators.s3.discovery import rounds
 
 pytestmark = pytest.mark.usefixtures("own_temporary_folder")
 
@@ -109,6 +112,33 @@ def test_an_object_of_the_future_that_waits_for_the_clock_frees_nobody(pair, upl
         both.go_on(UPLOAD_S / 2)
     assert both.ahead_ms < NOW_MS + DRIFT
     assert len(both.objects.seen) == len([ms for ahead in uploads for ms in ahead if not ms])
+
+
+def test_a_path_at_which_nobody_has_looked_since_it_was_read_is_not_idle(pair):
+    both = pair(discovery_interval_s=300.0)
+    both.put(1000)
+    for _ in range(4):
+        both.go_on(150)
+        both.put(1000)
+        both.go_on(150)
+    assert both.ahead_ms < 1000 + DRIFT
+    both.go_on(2 * 300 + IDLE_S + 6)
+    assert both.ahead_ms == 1199
+
+
+def test_a_path_is_not_idle_while_the_first_round_since_it_was_read_takes_long(pair, monkeypatch):
+    monkeypatch.setattr(rounds, "_PATIENCE_S", 0.01)
+    both, go_on = pair(), threading.Event()
+    both.put(1000)
+    both.go_on(DISCOVERY_S / 2)
+    find = both.objects.found.round
+    monkeypatch.setattr(both.objects.found, "round", lambda **how: go_on.wait(60) and find(**how))
+    both.put(1000)
+    both.go_on(4 * IDLE_S)
+    assert (both.objects.seen, both.ahead_ms < 1000 + DRIFT) == ([1000], True)
+    go_on.set()
+    await_that(lambda: both.go_on(DISCOVERY_S) or both.objects.seen == [1000, 1000])
+    assert both.ahead_ms < 1000 + DRIFT
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

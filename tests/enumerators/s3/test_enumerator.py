@@ -87,6 +87,33 @@ def test_a_later_round_that_takes_long_goes_on_beside_the_plans(query, store, mo
     assert one.delivered == all_once(one)
 
 
+def test_a_manifest_is_settled_once_a_round_that_began_after_it_was_read_has_found_nothing(query, store, monkeypatch):
+    monkeypatch.setattr(rounds, "_PATIENCE_S", 0.01)
+    store.put("a", [1], [100])
+    one = query(drift_ms=1, holds_group=True)
+
+    def settled(*, look=True):
+        if look:
+            one.pass_time()
+        one.batch()
+        return one.source.extents(one.source.live)[one.manifests[-1]].settled
+
+    one.batch()
+    go_on = threading.Event()
+    store.on_page = lambda _: go_on.wait(60)
+    settled()  # begins a round, and reads the second chunk
+    go_on.set()
+    await_that(one.source._rounds._round.done)
+    assert not settled()  # that round began before
+    monkeypatch.setattr(rounds, "_PATIENCE_S", 60)
+    assert settled()
+    store.put("b", [90])
+    settled()
+    assert not settled(look=False)
+    assert settled()
+    assert one.delivered == all_once(one)
+
+
 def test_a_round_that_times_out_is_a_failure_and_not_one_that_takes_long(query, store):
     store.put("a", [1])
 
