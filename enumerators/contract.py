@@ -90,6 +90,13 @@ class OwnHooks:
         del positions
         return {}
 
+    def take_moved_stops(self) -> Collection[SplitId]:
+        """Return the splits whose ends no longer hold since the last call: ``stops`` is called for them again.
+
+        Called after ``validate``: no I/O.
+        """
+        return ()
+
     def wait(self, seconds: float) -> bool:
         """Wait until extents may have changed, or a time limit is reached; return whether they may have changed.
 
@@ -180,8 +187,11 @@ class SplitEnumerator(Peeking, OwnHooks):
     def stops(self, splits: Collection[SplitId]) -> Mapping[SplitId, int | None]:
         """Return the configured end of each split, exclusive; None: it has none, or none yet.
 
-        Called in each run for every split until it has an end, and again for one that was forgotten and came back, or
-        that holds other records now.  The default is for sources without configured ends.
+        Called before every plan, after the extents, for the splits that have an extent and no end: at once in each run,
+        and up to ten times a second for those whose answer was None, so it must be cheap as long as nothing changed.
+        An end is not asked for again, unless the split was forgotten and came back, or holds other records now.  If the
+        end is where the split ends at present, it is that of the last extent.  The default is for sources without
+        configured ends.
         """
         return dict.fromkeys(splits)
 

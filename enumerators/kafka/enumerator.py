@@ -69,6 +69,7 @@ class KafkaEnumerator(SplitEnumerator):
         self._taken_over_ms = stored.taken_over_ms
         self._archive_version = stored.archive
         self._ends = EndsByTime(stored.ends)
+        self._moved: set[SplitId] = set()
         event_times = stored.with_detected_unit(event_times or RecordTimes())
         self._detects_unit = event_times.unit_is_unknown or stored.event_time_unit is not None
         self._find_head = HeadFinder(event_times)
@@ -165,7 +166,7 @@ class KafkaEnumerator(SplitEnumerator):
         return starts
 
     def stops(self, splits: Collection[SplitId]) -> Mapping[SplitId, int | None]:
-        """Resolve the ending offsets, if there are any."""
+        """Resolve the ending offsets, if there are any; the latest are those of the last extents."""
         if self._stopping is None or not splits:
             return dict.fromkeys(splits)
         partitions, ids = _partitions(splits), self._client.topic_ids
@@ -173,7 +174,8 @@ class KafkaEnumerator(SplitEnumerator):
         known = self._ends.known_of(partitions)
         epochs = {p: epoch for p in known if (epoch := self._topics.epoch(p)) is not None}
         self._asked(lambda: self._epoch_ends(epochs))
-        resolved = partial(resolve, self._stopping, partitions, self._client, self._history, self._ends)
+        logs = self._logs.extents
+        resolved = partial(resolve, self._stopping, partitions, self._client, self._history, self._ends, logs)
         return {**dict.fromkeys(splits), **_by_split(self._asked(resolved))}
 
     def extents(self, splits: Collection[SplitId]) -> Mapping[SplitId, Extent]:
@@ -215,13 +217,17 @@ class KafkaEnumerator(SplitEnumerator):
             lambda: self._topics.divergences(by_partition, self._logs.begins, self._client.topic_ids, self._epoch_ends)
         )
         self._ends.forget(divergences)
-        # The end may be the first record of the new leader, and then it is where the log of the last one ends.
-        lacking = {*ended} - {*self._ends.known_of(ended), *divergences}
-        self.stops([partition.split_id for partition in lacking])
+        # The end may still be the first record of the new leader, and then it is where the log of the last one ends.
+        self._moved.update(p.split_id for p in {*ended} - {*self._ends.known_of(ended)})
         for partition, divergence in divergences.items():
             if self._history is not None and isinstance(divergence, LogCut):
                 self._history.check_kept(partition.split_id, divergence.position)
         return {partition.split_id: divergence for partition, divergence in divergences.items()}
+
+    def take_moved_stops(self) -> Collection[SplitId]:
+        """Return the partitions whose ends by time were at records that their logs no longer have."""
+        moved, self._moved = self._moved, set()
+        return moved
 
     def ends_under(self, epochs: Mapping[SplitId, int | None]) -> dict[SplitId, int]:
         """Return up to which offset logs are those of earlier leader epochs, where there was another leader since."""

@@ -9,11 +9,12 @@ import time
 from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tidegate.alignment.cuts import Cutter, Span
 from tidegate.alignment.index import Peeking, TimeIndex
-from tidegate.alignment.splits import Head, Horizon, Positions, SplitId
+from tidegate.alignment.splits import Extents, Head, Horizon, Positions, SplitId
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import BuiltInOffset
 from tidegate.errors import OptionError
@@ -142,11 +143,13 @@ def resolve(
     client: KafkaClient,
     older: TopicHistory | None = None,
     ends: EndsByTime | None = None,
+    logs: Extents = MappingProxyType({}),
 ) -> dict[TopicPartition, int]:
     """Resolve ``spec`` to an offset of each partition.
 
     older: the archived records, which come before those of Kafka.
     ends: the ends by time that are known, to which those that are found are added; None: ``spec`` is a start.
+    logs: the logs that were seen for this plan; the others are asked for.
 
     With ``none``, a partition without a record so late is left out until the time has come.
 
@@ -157,9 +160,12 @@ def resolve(
     times = {p: point.timestamp_ms for p, point in points.items() if isinstance(point, ByTimestamp)}
     resolved = _at_times(spec, times, client, older, ends)
     others = {p: point for p, point in points.items() if not isinstance(point, ByTimestamp)}
-    answers = client.list_offsets({p: min(point, LATEST) for p, point in others.items()})
+    wanted = {p: min(point, LATEST) for p, point in others.items()}
+    seen = {p: logs[p.split_id].end for p, point in wanted.items() if point == LATEST and p.split_id in logs}
+    listed = client.list_offsets({p: point for p, point in wanted.items() if p not in seen})
+    answers = {**seen, **{p: offset for p, (offset, *_) in listed.items()}}
     for partition, point in others.items():
-        answer = answers[partition][0]
+        answer = answers[partition]
         resolved[partition] = _existing(spec, partition, point, answer) if point >= 0 else answer
         if point == EARLIEST and older is not None and (first := older.earliest(partition)) is not None:
             resolved[partition] = min(first, answer)

@@ -63,6 +63,7 @@ class Splits:
         remembered = self._remembered(progress.positions)
         if look:
             self._find_divergences(remembered)
+            self._find_stops()
         # A split without an extent waits: its start would be stored without a position.
         new = [s for s in self._splits if s in self._extents and s not in progress.positions]
         starts = {**self._diverged, **self._starts(new, first=first)}
@@ -116,6 +117,7 @@ class Splits:
     def everything(self) -> list[SplitRange]:
         """Return the ranges of a batch query: every split from its start to its stop or its present end."""
         self._refresh(all_needed=True)
+        self._find_stops()
         starts = self._starts(self._splits, first=True)
         ends = ends_of(self._extents, self.stops)
         return [SplitRange(s, starts[s], ends[s]) for s in self._splits if s in ends and starts[s] < ends[s]]
@@ -124,11 +126,7 @@ class Splits:
         now_s = self._clock()
         # Rule 4: a bounded run reads no split that is discovered after its begin.
         if now_s - self._discovered_at_s >= self._discovery_interval_s and self._targets is None:
-            splits = dict.fromkeys(sorted(self._enumerator.discover()))
-            # Nobody can say the end of one that is unavailable.
-            self.stops |= self._enumerator.stops([s for s in splits if s not in self.stops and s not in self._away])
-            # Not before its end is known, because a partition may have no leader now.
-            self._splits, self._discovered_at_s = splits, now_s
+            self._splits, self._discovered_at_s = dict.fromkeys(sorted(self._enumerator.discover())), now_s
         available = None if all_needed else self._enumerator.available_extents(self._splits)
         self._extents, self._away = available or (self._enumerator.extents(self._splits), {})
         self._log.unavailable(self._away)
@@ -188,8 +186,11 @@ class Splits:
         # A plan may fail after this, and the enumerator returns it only once.
         self._diverged.update({s: divergence.position for s, divergence in diverged.items()})
         self._diverged = {s: at for s, at in self._diverged.items() if s in positions}
-        if diverged:
-            self.stops = {s: stop for s, stop in self.stops.items() if s not in diverged}
+        if moved := {*diverged, *self._enumerator.take_moved_stops()}:
+            self.stops = {s: stop for s, stop in self.stops.items() if s not in moved}
+
+    def _find_stops(self) -> None:
+        """Ask for the ends that are not known yet.  Nobody can say that of a split that is unavailable."""
         if without := [s for s in self._splits if s in self._extents and self.stops.get(s) is None]:
             self.stops |= self._enumerator.stops(without)
 

@@ -14,6 +14,7 @@ from tests.enumerators.kafka import bad_days
 from tests.enumerators.kafka.test_recreation import NEW, OLD, Run, archived, fill, new_topic
 from tests.support.command import PATIENCE_S
 from tests.support.kafka.lab import Lab, Record, encode
+from tidegate.alignment.budget import Budget
 from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import DataLossError
@@ -83,6 +84,9 @@ def test_an_unclean_election_is_data_loss_and_what_came_after_it_is_read_without
     query.drain()
     cluster.kill(3)
     fill(cluster, topic, 30, OLD + 20_000)
+    with_end = run(topic, ending_timestamp=OLD + 45_000)  # at offset 45
+    before_end = with_end.latest_offset(INITIAL_OFFSET, Budget(rows=15))
+    assert before_end["enumerator"]["ends"] == {f"{topic}-0": [OLD + 45_000, 45]}
     planned = await_end(lenient, INITIAL_OFFSET)
     assert planned["positions"] == {f"{topic}-0": 50}
     _, last = run(topic).drain()
@@ -99,6 +103,10 @@ def test_an_unclean_election_is_data_loss_and_what_came_after_it_is_read_without
         DataLossError, match=r"up to position 50, but a leader .* leader epoch \d+ ends at 20; .* from position 20"
     ):
         run(topic).drain(last)
+    # Nothing is lost that was read, but the end is another: the first record of the new leader.
+    records, last_with_end = with_end.drain(before_end)
+    assert [offset for *_, offset, _ in records] == [*range(before_end["positions"][f"{topic}-0"], 20)]
+    assert last_with_end["enumerator"]["ends"] == {f"{topic}-0": [OLD + 45_000, 20]}
     with pytest.raises(DataLossError, match=f"holds {topic}-0 up to offset 49, but Kafka has lost .* from 20 on"):
         with_archive.drain(last_with_archive)
     with pytest.raises(DataLossError, match=f"holds {topic}-0 up to offset 49, but Kafka has lost .* from 20 on"):

@@ -15,6 +15,7 @@ from tests.support.streams import archive_topic
 from tidegate import KafkaSource
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.plan import Limits
+from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
 from tidegate.enumerators.kafka.offsets import EndsByTime
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import DataLossError, OptionError, PositionGoneError, ServerError
@@ -81,7 +82,7 @@ class Run:
         limits = Limits(fail_on_data_loss=self.source.fail_on_data_loss)
         run = coordinator_over(self.source, limits=limits, discovery_interval_s=discovery_interval_s)
         self.close, self.source_progress = run.close, run.source_progress
-        self.latest_offset, self.tasks = run.latest_offset, run.tasks
+        self.latest_offset, self.tasks, self.bound_run = run.latest_offset, run.tasks, run.bound_run
 
     def read(self, start, end):
         """Return the records of a batch as (topic, partition, offset, time)."""
@@ -350,6 +351,24 @@ def test_a_time_that_is_still_to_come_ends_nothing_before_its_first_record(kafka
     assert [offset for *_, offset, _ in records] == [10, 11]
     assert query.source_progress()["splits"] == {"finished": 1}
     assert run(topic, ending_timestamp=to_come).drain(last) == ([], last)
+
+
+def test_a_run_up_to_the_latest_offsets_ends_where_its_first_plan_saw_the_logs_end(kafka, run):
+    topic = new_topic(kafka, 5)
+    query = run(topic, ending_offsets="latest")
+    query.bound_run()
+    with pytest.MonkeyPatch.context() as patched:
+        extents = KafkaEnumerator.extents
+
+        def overtaken(enumerator, splits):
+            seen = extents(enumerator, splits)
+            fill(kafka, topic, 1, OLD + 5_000)
+            return seen
+
+        patched.setattr(KafkaEnumerator, "extents", overtaken)
+        _, last = query.drain()
+    assert last["ended"]
+    assert last["positions"] == {f"{topic}-0": 5}
 
 
 def test_a_batch_ends_at_the_ends_of_its_topics_where_a_time_is_still_to_come(kafka):

@@ -155,11 +155,15 @@ def test_retention_comes_near_no_split_that_is_read_to_its_configured_end(caplog
 class Replaced(Logs):
     """Reports once that a split no longer holds the records that were read."""
 
-    diverged = None
+    diverged, moved = None, ()
 
     def validate(self, positions):
         reported, self.diverged = self.diverged or {}, None
         return {s: Divergence("it was recreated", at) for s, at in reported.items() if s in positions}
+
+    def take_moved_stops(self):
+        moved, self.moved = self.moved, ()
+        return moved
 
 
 class TestDivergence:
@@ -224,6 +228,21 @@ class TestDivergence:
             logs.times, logs.diverged = {"a": [], "b": [1]}, {"a": 0}
             clock.sleep(6)
         assert last["idle"] == ["b"]
+
+    def test_an_end_that_no_longer_holds_is_asked_for_again(self):
+        logs = Replaced(a=range(10), b=[0])
+        logs.ends = {"a": 8}
+        run = coordinator(logs)
+        first = run.latest_offset(INITIAL_OFFSET, Budget(rows=4))
+        logs.ends, logs.moved = {"a": 6}, ["a"]
+        stops = logs.stops
+
+        def away(splits):
+            logs.stops = stops
+            raise UnavailableError("its server is away")
+
+        logs.stops = away  # the enumerator says only once that the end has moved
+        assert drain(run, first)[1]["positions"] == {"a": 6, "b": 1}
 
     def test_a_plan_that_fails_afterwards_loses_nothing(self):
         logs = Replaced(a=[1, 2, 3])
@@ -306,6 +325,20 @@ class TestAvailability:
         run = coordinator(logs, watermarks=DRIFT_10)  # one that has seen no heads
         assert [split for split, _ in read(run, first, run.latest_offset(first))] == ["a"] * 2
         assert len(seen) == 2
+
+    def test_each_plan_asks_once_for_the_ends_of_splits_whose_extents_it_knows(self):
+        logs, order = Logs(a=[0, 1], b=[0]), []
+        extents, stops = logs.extents, logs.stops
+        logs.extents = lambda splits: order.append("extents") or extents(splits)
+        logs.stops = lambda splits: order.append(f"stops of {', '.join(splits)}") or stops(splits)
+        logs.ends = {"b": 1}
+        run, last = coordinator(logs, discovery_interval_s=0), INITIAL_OFFSET
+        for ends in ["a, b", "a", "a"]:
+            last = run.latest_offset(last)
+            assert order == ["extents", f"stops of {ends}"]
+            order.clear()
+        coordinator(logs).everything()
+        assert order == ["extents", "stops of a, b"]
 
     @pytest.mark.parametrize("discovery_interval_s", [0, 30])
     def test_only_of_splits_that_are_there_is_an_end_asked_that_is_to_come(self, discovery_interval_s):
