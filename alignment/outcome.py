@@ -260,10 +260,16 @@ def _late(
     woken = {s for s in before.idle if states.get(s) is not SplitState.IDLE}
     suspects = before.late | standing.late | woken
     late = {s for s in suspects if watermark_ms is not None and reached.get(s, inf) <= watermark_ms}
+    late = {s for s in late if splits[s].next_ms is not None or not _is_over(standing.extents[s], standing.ends[s])}
     # Rules 4 and 7: the next record is unknown of a split that reaches its target now, or is unavailable.
     known = (before.late | standing.late) & standing.extents.keys()
     unknown = {s for s in known if splits[s].next_ms is None and _hides_next(standing.extents[s])}
     return frozenset(late | unknown)
+
+
+def _is_over(extent: Extent, end: int) -> bool:
+    """Return whether a split has nothing after its end; a configured end may be moved by a later run."""
+    return extent.complete and end >= extent.end
 
 
 def _hides_next(extent: Extent) -> bool:

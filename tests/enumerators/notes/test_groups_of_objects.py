@@ -141,6 +141,28 @@ def test_a_path_is_not_idle_while_the_first_round_since_it_was_read_takes_long(p
     assert both.ahead_ms < 1000 + DRIFT
 
 
+def test_a_manifest_that_was_idle_is_not_late_once_another_one_follows_it(pair, monkeypatch):
+    both = pair()
+    both.put(1000)
+    both.go_on(4 * IDLE_S)
+    assert len(both.objects.offset["idle"]) == 1
+    both.put(1100)
+    offsets = []
+    while both.objects.seen != [1000, 1100]:
+        before = both.objects.offset
+        both.objects.plan()
+        both.clock.sleep(0.25)
+        offsets.append(both.objects.offset)
+    assert [offset["late"] for offset in offsets if "late" in offset] == []
+    # So a run that begins by repeating the batch does not hold back the others at the beginning of time.
+    both.objects.run.close()
+    both.objects.start()
+    lows_ms = []
+    monkeypatch.setattr(both.objects.group, "tell", lows_ms.append)
+    both.objects.run.tasks(before, both.objects.offset)
+    assert min(lows_ms) > 1000
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_path_that_trails_and_gets_no_more_objects_frees_the_others_one_run_later(tmp_path, bucket, schedule):
     hourly, unread = Hourly(tmp_path, bucket=bucket), []
