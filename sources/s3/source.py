@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -202,7 +203,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
             self._ledger(),
             state,
             include_existing=self.include_existing_files,
-            holds_group=self.watermarks.group is not None,
+            holds_group=self.watermarks.group is not None and not self._has_ended,
             clean=None if self.clean_source == "off" else ObjectCleaner(self._store(), self.archive).clean,
             options={
                 "path": f"s3://{self.bucket}/{self.listing_rules.prefix}",
@@ -253,6 +254,11 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
     @property
     def _bad_record_folder(self) -> BadRecordFolder:
         return BadRecordFolder(str(self.bad_records_path), self.connection)
+
+    @property
+    def _has_ended(self) -> bool:
+        """Whether the end of the rows has come: then it is a true end, as that of a topic is."""
+        return self.ending_timestamp is not None and self.ending_timestamp <= time.time() * 1000
 
     @property
     def _ignores_missing(self) -> bool:

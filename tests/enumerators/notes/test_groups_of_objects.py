@@ -16,18 +16,19 @@ pytestmark = pytest.mark.usefixtures("own_temporary_folder")
 NOW_MS = int(WALL * 1000)
 YEARS_MS = 7 * 365 * 86_400_000
 DISCOVERY_S = 2.0
+NEVER_COMES_MS = 2**42
 UPLOAD_S = IDLE_S - 1  # the time between two uploads
 
 
 class Pair:
     """A source of objects, and a topic with a record every ms, which could be read at once."""
 
-    def __init__(self, tmp_path, bucket, begin_ms=1000, discovery_interval_s=DISCOVERY_S, **options):
+    def __init__(self, tmp_path, bucket, begin_ms=1000, *, bounded=False, discovery_interval_s=DISCOVERY_S, **about):
         self.clock, self.bucket, self.names = Clock(), bucket, count()
-        self.topic = Member(self.clock, Logs(a=list(range(begin_ms, begin_ms + 200))), expected=2)
-        self.objects = MemberOfObjects(
-            self.clock, bucket, tmp_path / "state", expected=2, discovery_interval_s=discovery_interval_s, **options
-        )
+        counted = {"expected": 2, "bounded": bounded}
+        self.topic = Member(self.clock, Logs(a=list(range(begin_ms, begin_ms + 200))), **counted)
+        looking = {"discovery_interval_s": discovery_interval_s, "about": about}
+        self.objects = MemberOfObjects(self.clock, bucket, tmp_path / "state", **looking, **counted)
 
     def put(self, *times):
         """Upload an object of a row for each of some times."""
@@ -105,7 +106,7 @@ def test_nobody_waits_where_the_objects_of_a_path_are_further_apart_than_the_dri
 
 @pytest.mark.parametrize("uploads", [[[0], [YEARS_MS]], [[0], [0, YEARS_MS]], [[0, YEARS_MS]] * 12])
 def test_an_object_of_the_future_that_waits_for_the_clock_frees_nobody(pair, uploads):
-    both = pair(begin_ms=NOW_MS, about={"future_event_time": "hold"})
+    both = pair(begin_ms=NOW_MS, future_event_time="hold")
     for ahead in uploads:
         for ms in ahead:
             both.put(NOW_MS + ms)
@@ -161,6 +162,29 @@ def test_a_manifest_that_was_idle_is_not_late_once_another_one_follows_it(pair, 
     monkeypatch.setattr(both.objects.group, "tell", lows_ms.append)
     both.objects.run.tasks(before, both.objects.offset)
     assert min(lows_ms) > 1000
+
+
+@pytest.mark.parametrize(
+    ("ending_ms", "read_to_ms"), [(None, 1000 + DRIFT - 1), (NEVER_COMES_MS, 1000 + DRIFT - 1), (1001, 1199)]
+)
+def test_a_path_whose_end_has_come_frees_the_others_as_a_topic_does_at_its_end(pair, ending_ms, read_to_ms):
+    both = pair(ending_timestamp=ending_ms, bounded=True)
+    both.put(1000)
+    both.go_on(2 * UPLOAD_S)
+    assert (both.objects.seen, both.ahead_ms) == ([1000], read_to_ms)
+
+
+@pytest.mark.parametrize("ends", [{}, {"a": 1}])
+def test_a_topic_at_its_end_frees_the_others_and_an_end_of_the_others_does_not(tmp_path, ends):
+    clock = Clock()
+    ended, ahead = Logs(a=[1000]), Logs(a=[*range(1000, 1200)])
+    ended.ends, ahead.ends = ends, {"a": 200}
+    some = [Member(clock, logs, expected=2, bounded=True) for logs in (ended, ahead)]
+    for _ in range(40):
+        for member in some:
+            member.plan()
+        clock.sleep(0.1)
+    assert max(some[1].seen) == (1199 if ends else 1000 + DRIFT - 1)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
