@@ -53,11 +53,18 @@ def store():
     return Store()
 
 
+@pytest.fixture(params=[False, True], ids=["alone", "in a group"])
+def holds_group(request):
+    """Whether the source of a query is in a group, so that it keeps the last manifest that was read."""
+    return request.param
+
+
 @pytest.fixture
-def query(store, tmp_path):
+def query(store, tmp_path, holds_group):
     """Make queries over the bucket in memory, which share a state location."""
+    known = {"holds_group": holds_group}
     with ExitStack() as made:
-        yield lambda **settings: made.enter_context(s3_queries.Query(store, tmp_path / "state", **settings))
+        yield lambda **given: made.enter_context(s3_queries.Query(store, tmp_path / "state", **{**known, **given}))
 
 
 @pytest.fixture
@@ -67,8 +74,9 @@ def no_waiting(monkeypatch):
 
 
 @pytest.fixture
-def queue_query(store, queue, tmp_path):
+def queue_query(store, queue, tmp_path, holds_group):
     """Make queries over the bucket in memory that learn of objects by the queue."""
+    known = {"holds_group": holds_group}
     receiving, state = partial(NotificationQueue, queue_queries.CONFIG, queue.url), tmp_path / "state"
     with ExitStack() as made:
-        yield lambda **settings: made.enter_context(queue_queries.Query(store, receiving, state, **settings))
+        yield lambda **given: made.enter_context(queue_queries.Query(store, receiving, state, **{**known, **given}))

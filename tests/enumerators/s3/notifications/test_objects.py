@@ -318,11 +318,12 @@ steps = st.lists(
 
 
 @settings(max_examples=40)
-@given(steps, st.booleans())
-def test_whatever_happens_every_object_is_read_once_and_no_message_stays(life, listed_again):
+@given(steps, st.booleans(), st.booleans())
+def test_whatever_happens_every_object_is_read_once_and_no_message_stays(life, listed_again, holds_group):
+    known = {"backfill_ms": 100_000 if listed_again else None, "holds_group": holds_group}
     with tempfile.TemporaryDirectory() as folder:
         store = Store()
-        one = Query(store, lambda: queue, Path(folder), backfill_ms=100_000 if listed_again else None)
+        one = Query(store, lambda: queue, Path(folder), **known)
         queue = MemoryQueue(one.clock)
         queue.send("no JSON")
         try:
