@@ -115,6 +115,22 @@ def test_an_object_of_the_future_that_waits_for_the_clock_frees_nobody(pair, upl
     assert len(both.objects.seen) == len([ms for ahead in uploads for ms in ahead if not ms])
 
 
+@pytest.mark.parametrize("bounded", [False, True])
+def test_an_object_of_the_future_is_read_once_its_time_has_come(pair, bounded):
+    both = pair(begin_ms=NOW_MS, future_event_time="hold", bounded=bounded)
+    to_come_ms = NOW_MS + 86_400_000 + 3000  # in 3 s, it is no more than maxFutureSkew ahead
+    both.put(NOW_MS)
+    both.put(to_come_ms)
+    both.go_on(2)
+    assert both.objects.seen == [NOW_MS]
+    both.go_on(4 * IDLE_S)
+    for member in (both.topic, both.objects) if bounded else ():
+        member.stop()
+        member.start()
+    both.go_on(4 * IDLE_S)
+    assert both.objects.seen == [NOW_MS, to_come_ms]
+
+
 def test_a_path_at_which_nobody_has_looked_since_it_was_read_is_not_idle(pair):
     both = pair(discovery_interval_s=300.0)
     both.put(1000)

@@ -128,6 +128,22 @@ def test_what_producers_write_between_the_runs_is_not_late_whatever_the_idle_tim
     assert len([split for split, _ in stream.delivered if split == "behind"]) == 24 * 60
 
 
+def test_a_partition_with_an_open_transaction_holds_the_others_in_every_run_and_its_rows_are_not_late():
+    clock = Producers(ahead=0, behind=0, ends={"behind": HOUR_S})
+    stream = Stream(clock)
+    clock.logs.unsettled = {"behind"}
+    clock.sleep(6 * HOUR_S)
+    for _ in range(4):
+        stream.run()
+        assert "idle" not in stream.offset
+        clock.quiet_s += HOUR_S
+    clock.logs.unsettled = set()
+    clock.logs.times["behind"] += range(DAY_MS + HOUR_MS, DAY_MS + 6 * HOUR_MS, MINUTE_S * 1000)
+    stream.run()
+    assert stream.dropped == []
+    assert len(stream.delivered) >= 11 * 60
+
+
 def test_a_partition_that_ended_holds_the_others_in_the_run_that_reads_it_and_is_idle_in_the_next():
     clock = Producers(ahead=0, ended=0, ends={"ended": HOUR_S})
     stream = Stream(clock)
