@@ -11,6 +11,7 @@ from uuid import UUID
 
 from tidegate.alignment.budget import Cost
 from tidegate.alignment.splits import Extent, Head, Horizon, Positions, SplitId, SplitRange
+from tidegate.enumerators.clocks import REAL_CLOCKS
 from tidegate.enumerators.contract import Divergence, Json, SplitEnumerator
 from tidegate.enumerators.kafka.commits import GroupCommits
 from tidegate.enumerators.kafka.heads import HeadFinder
@@ -68,8 +69,7 @@ class KafkaEnumerator(SplitEnumerator):
         self._topics = KnownTopics(stored.topics)
         self._taken_over_ms = stored.taken_over_ms
         self._archive_version = stored.archive
-        self._ends = EndsByTime(stored.ends)
-        self._moved: set[SplitId] = set()
+        self._ends = EndsByTime(stored.ends, REAL_CLOCKS)
         event_times = stored.with_detected_unit(event_times or RecordTimes())
         self._detects_unit = event_times.unit_is_unknown or stored.event_time_unit is not None
         self._find_head = HeadFinder(event_times)
@@ -212,22 +212,18 @@ class KafkaEnumerator(SplitEnumerator):
             return {partition.split_id: divergence for partition, divergence in found.items()}
         if self._topics.is_settled:
             return {}
-        ended = self._ends.known_of(by_partition)
         divergences = self._asked(
             lambda: self._topics.divergences(by_partition, self._logs.begins, self._client.topic_ids, self._epoch_ends)
         )
         self._ends.forget(divergences)
-        # The end may still be the first record of the new leader, and then it is where the log of the last one ends.
-        self._moved.update(p.split_id for p in {*ended} - {*self._ends.known_of(ended)})
         for partition, divergence in divergences.items():
             if self._history is not None and isinstance(divergence, LogCut):
                 self._history.check_kept(partition.split_id, divergence.position)
         return {partition.split_id: divergence for partition, divergence in divergences.items()}
 
     def take_moved_stops(self) -> Collection[SplitId]:
-        """Return the partitions whose ends by time were at records that their logs no longer have."""
-        moved, self._moved = self._moved, set()
-        return moved
+        """Return the partitions whose ends by time were at offsets that their logs have lost since."""
+        return self._ends.take_moved()
 
     def ends_under(self, epochs: Mapping[SplitId, int | None]) -> dict[SplitId, int]:
         """Return up to which offset logs are those of earlier leader epochs, where there was another leader since."""

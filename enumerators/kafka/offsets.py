@@ -5,16 +5,16 @@ Dashboards and alerts know this form: ``{"orders": {"0": 23, "1": 7}}``.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from tidegate.alignment.cuts import Cutter, Span
 from tidegate.alignment.index import Peeking, TimeIndex
-from tidegate.alignment.splits import Extents, Head, Horizon, Positions, SplitId
+from tidegate.alignment.splits import Extent, Extents, Head, Horizon, Positions, SplitId
+from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import BuiltInOffset
 from tidegate.errors import OptionError
@@ -56,14 +56,16 @@ class OffsetsSpec:
 
     default: the point for all partitions if ``by_partition`` is empty; None: only offsets that a group has committed.
     by_partition: a point for every partition, as in Spark's JSON options.
-    without_record: the point for a time past the last record: ``latest``, an error, or none while it is still to come.
+    without_record: the point for a time past the last record: ``latest``, or an error.
+    wait_s: how long after such a time more records are waited for, if it is an end; None: not at all.
     group_id: the consumer group whose committed offsets come before these points.
     """
 
     option: str
     default: OffsetPoint | None = EARLIEST
     by_partition: Mapping[TopicPartition, OffsetPoint] = field(default_factory=dict)
-    without_record: Literal["error", "latest", "none"] = "latest"
+    without_record: Literal["error", "latest"] = "latest"
+    wait_s: float | None = None
     group_id: str | None = None
 
     def names(self, point: OffsetPoint) -> bool:
@@ -95,19 +97,42 @@ class OffsetsSpec:
         return self.by_partition[partition]
 
 
+class _Searched(NamedTuple):
+    """A log without a record at or after its time.  grown_s: when this run has seen it grow last; 0: it has not."""
+
+    end: int
+    grown_s: float
+
+
 class EndsByTime:
     """The ends at the first records at or after a time.
 
-    They stay, because retention and compaction may delete these records: a later one is not the end then.
+    They stay, because retention and compaction may delete these records: a later one is not the end then.  A log that
+    has no such record yet is searched again only where it has grown.
     """
 
-    def __init__(self, stored: Mapping[SplitId, tuple[int, int]]) -> None:
-        self._ends = stored
-        self._begun_ms = int(time.time() * 1000)
+    def __init__(self, stored: Mapping[SplitId, tuple[int, int]], clocks: Clocks) -> None:
+        self._ends, self._clocks = stored, clocks
+        self._searched: dict[TopicPartition, _Searched] = {}
+        self._moved: set[SplitId] = set()
 
-    def is_to_come(self, at_ms: int) -> bool:
-        """Return whether a time had not come when this run began: records before it may follow the log's end."""
-        return at_ms > self._begun_ms
+    def unsearched(self, logs: Mapping[TopicPartition, Extent]) -> dict[TopicPartition, int]:
+        """Return from where on logs may hold a record at or after their times; those that may not are left out."""
+        ends = {p: self._searched[p].end for p in logs if p in self._searched}
+        return {p: end if (end := ends.get(p, 0)) < log.end else 0 for p, log in logs.items() if ends.get(p) != log.end}
+
+    def note_searched(self, logs: Mapping[TopicPartition, Extent]) -> None:
+        """Learn that logs have no record at or after their times."""
+        now_s = self._clocks.wall()
+        self._searched.update({p: _Searched(log.end, now_s if p in self._searched else 0) for p, log in logs.items()})
+
+    def waits_for(self, partition: TopicPartition, log: Extent, at_ms: int, wait_s: float | None) -> bool:
+        """Return whether records before a time may follow a log that was searched.
+
+        They may while a transaction is open, and until ``wait_s`` after that time and after the log has grown.
+        """
+        since_s = max(at_ms / 1000, self._searched[partition].grown_s)
+        return wait_s is not None and (not log.settled or self._clocks.wall() < since_s + wait_s)
 
     def known_of(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
         """Return the partitions with a known end."""
@@ -123,14 +148,27 @@ class EndsByTime:
         self._ends = {**self._ends, **{p.split_id: (times_ms[p], record) for p, record in records.items()}}
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget the ends of partitions that may hold other records now."""
-        if gone := {p.split_id for p in self.known_of(partitions)}:
+        """Forget what was found in partitions that may hold other records now."""
+        gone = {p.split_id for p in partitions if p.split_id in self._ends or p in self._searched}
+        if gone:
+            self._moved |= gone
             self._ends = {split: end for split, end in self._ends.items() if split not in gone}
+            self._searched = {p: searched for p, searched in self._searched.items() if p.split_id not in gone}
 
     def cut(self, epoch_ends: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        """Forget the ends at records that logs no longer have, by the answers to ``KafkaClient.epoch_ends``."""
-        of_logs = {p: epoch_ends[p][1] for p in self.known_of(epoch_ends)}
-        self.forget([p for p, end in of_logs.items() if 0 <= end <= self._ends[p.split_id][1]])
+        """Forget what was found in logs that no longer have all of it, by the answers to ``KafkaClient.epoch_ends``.
+
+        An end may still be at the first record of a new leader, and then it is where the log of the last one ends.
+        """
+        ends = {p: end for p, (_, end) in epoch_ends.items() if end >= 0}
+        at_records = [p for p in self.known_of(ends) if ends[p] <= self._ends[p.split_id][1]]
+        at_ends = [p for p, end in ends.items() if p in self._searched and end < self._searched[p].end]
+        self.forget([*at_records, *at_ends])
+
+    def take_moved(self) -> set[SplitId]:
+        """Return the partitions that were forgotten since the last call."""
+        moved, self._moved = self._moved, set()
+        return moved
 
     def snapshot(self) -> Mapping[SplitId, tuple[int, int]]:
         """Return the state that a restart needs."""
@@ -151,14 +189,14 @@ def resolve(
     ends: the ends by time that are known, to which those that are found are added; None: ``spec`` is a start.
     logs: the logs that were seen for this plan; the others are asked for.
 
-    With ``none``, a partition without a record so late is left out until the time has come.
+    A partition without a record at or after its end is left out while more records are waited for.
 
     Raises OptionError if the option leaves out a partition, for an offset past the end, and for a time past the last
     record if the option refuses such times.
     """
     points = _points(spec, partitions, client)
     times = {p: point.timestamp_ms for p, point in points.items() if isinstance(point, ByTimestamp)}
-    resolved = _at_times(spec, times, client, older, ends)
+    resolved = _at_times(spec, times, client, older, ends, logs)
     others = {p: point for p, point in points.items() if not isinstance(point, ByTimestamp)}
     wanted = {p: min(point, LATEST) for p, point in others.items()}
     seen = {p: logs[p.split_id].end for p, point in wanted.items() if point == LATEST and p.split_id in logs}
@@ -178,26 +216,35 @@ def _at_times(
     client: KafkaClient,
     older: TopicHistory | None,
     ends: EndsByTime | None,
+    seen: Extents,
 ) -> dict[TopicPartition, int]:
     resolved = {} if ends is None else ends.of(times_ms)
+    logs = _logs([p for p in times_ms if p not in resolved], client, seen)
+    unsearched = dict.fromkeys(logs, 0) if ends is None else ends.unsearched(logs)
     if older is not None:
-        heads = {p: older.first_at(p, ms) for p, ms in times_ms.items() if p not in resolved}
+        heads = {p: older.first_at(p, times_ms[p], start) for p, start in unsearched.items()}
         resolved |= {p: head.position for p, head in heads.items() if head is not None}
-    found = _first_records({p: ms for p, ms in times_ms.items() if p not in resolved}, client)
-    resolved |= {p: record for p, (record, _) in found.items() if record is not None}
+    parts = {p: replace(logs[p], begin=max(logs[p].begin, at)) for p, at in unsearched.items() if p not in resolved}
+    resolved |= _first_records(times_ms, parts, client)
     if ends is not None:
         ends.note(times_ms, resolved)
-    for partition, (_, log_end) in found.items():
-        is_open = spec.without_record == "none" and ends is not None and ends.is_to_come(times_ms[partition])
-        if partition in resolved or is_open:
+        ends.note_searched({p: logs[p] for p in parts if p not in resolved})
+    for partition, log in logs.items():
+        if partition in resolved or (ends and ends.waits_for(partition, log, times_ms[partition], spec.wait_s)):
             continue
         if spec.without_record == "error":
             raise OptionError(
                 f"{spec.option} is {times_ms[partition]}, but partition {partition.split_id} has no record so late; "
                 "set startingOffsetsByTimestampStrategy to latest to begin at its end"
             )
-        resolved[partition] = log_end
+        resolved[partition] = log.end
     return resolved
+
+
+def _logs(partitions: Collection[TopicPartition], client: KafkaClient, seen: Extents) -> dict[TopicPartition, Extent]:
+    asked = [p for p in partitions if p.split_id not in seen]
+    begins, ends = (client.list_offsets(dict.fromkeys(asked, point)) for point in (EARLIEST, LATEST))
+    return {p: seen[p.split_id] if p not in begins else Extent(begins[p][0], ends[p][0]) for p in partitions}
 
 
 def look_up(client: KafkaClient, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, Head | None]:
@@ -208,34 +255,30 @@ def look_up(client: KafkaClient, times_ms: Mapping[TopicPartition, int]) -> dict
 
 
 def _first_records(
-    times_ms: Mapping[TopicPartition, int], client: KafkaClient
-) -> dict[TopicPartition, tuple[int | None, int]]:
-    """Return the offset of the first record at or after a time, and the end, for each partition.
+    times_ms: Mapping[TopicPartition, int], parts: Mapping[TopicPartition, Extent], client: KafkaClient
+) -> dict[TopicPartition, int]:
+    """Return the offset of the first record at or after a time in a part of each log, if there is one.
 
     Kafka also answers with transaction markers, which carry the wall clock: a whole transactional history then seems to
     be before any time.  Other brokers answer with a later record, or with none, so logs are cut as those of a batch
     are, which is exact if their records are in order.
     """
-    if not times_ms:
-        return {}
-    begins, ends = (client.list_offsets(dict.fromkeys(times_ms, point)) for point in (EARLIEST, LATEST))
-    logs = {p.split_id: (p, begins[p][0], ends[p][0]) for p in times_ms if begins[p][0] < ends[p][0]}
-    index = TimeIndex(_Logs(client, {split: begin for split, (_, begin, _) in logs.items()}))
-    found: dict[TopicPartition, tuple[int | None, int]] = {p: (None, ends[p][0]) for p in times_ms}
-    for at_ms in sorted(set(times_ms.values())):
+    parts = {p: part for p, part in parts.items() if part.begin < part.end}
+    index = TimeIndex(_Logs(client, {p.split_id: part.begin for p, part in parts.items()}))
+    found: dict[TopicPartition, int] = {}
+    for at_ms in sorted({times_ms[p] for p in parts}):
         spans = {
-            split: Span(Head(begin - 1, _BEFORE_ALL_MS), begin - 1, end)
-            for split, (partition, begin, end) in logs.items()
-            if times_ms[partition] == at_ms
+            p.split_id: Span(Head(part.begin - 1, _BEFORE_ALL_MS), part.begin - 1, part.end)
+            for p, part in parts.items()
+            if times_ms[p] == at_ms
         }
-        for split, cut in Cutter(index, spans).cut(at_ms).items():
-            partition, _, end = logs[split]
-            found[partition] = (None if cut.next_ms is None else cut.position, end)
+        cuts = Cutter(index, spans).cut(at_ms)
+        found.update({TopicPartition.of(s): cut.position for s, cut in cuts.items() if cut.next_ms is not None})
     return found
 
 
 class _Logs(Peeking):
-    """All records of some logs by their timestamps, and before each log a record that is older than all times.
+    """The records of logs from some offsets on by their timestamps, and before each a record older than all times.
 
     This keeps requests away from the beginning of a log, which may be in tiered storage.
     """

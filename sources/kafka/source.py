@@ -101,10 +101,9 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
         ``starting_offsets``.  If that is not set, every partition must have one.  Excludes the starts by time.
     ending_offsets: the ends, exclusive: ``latest``, or an offset for every partition; resolved once per run.  A stream
         without an end never ends.
-    ending_offsets_by_timestamp: end before the first record at or after a time, per partition.  Takes precedence over
-        ``ending_offsets``.  A time that is still to come is the same as in ``ending_timestamp``.
+    ending_offsets_by_timestamp: end at a time per partition, as ``ending_timestamp``.  Precedes ``ending_offsets``.
     ending_timestamp: end before the first record at or after this time, in all partitions.  Takes precedence over the
-        other two ends.  A time that is still to come ends a partition of a stream only once a record has reached it.
+        other two ends.  A stream waits ``idleTimeout`` for that record, after this time and after the last one.
     archive: an archive of the topics.  A Delta table: ``delta:`` and its folder, which all executors share, or
         ``delta:s3://bucket/prefix``.  An Iceberg table: ``iceberg:catalog.namespace.table``, with a catalog of
         pyiceberg's configuration.  Or what ``tidegate archive`` writes: the folder, or ``s3://bucket/prefix``.
@@ -288,7 +287,8 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
     def _ends(self) -> list[OffsetsSpec]:
         """The ends that are set; the first one decides."""
         points = given_points("ending", self.ending_timestamp, self.ending_offsets_by_timestamp, self.ending_offsets)
-        return [replace(point, without_record="none" if self._reads_on else "latest") for point in points]
+        wait_s = self.watermarks.idle_timeout.total_seconds() if self._reads_on else None
+        return [replace(point, wait_s=wait_s) for point in points]
 
     @property
     def without_effect(self) -> list[str]:

@@ -2,7 +2,6 @@
 
 import gc
 import itertools
-import time
 from contextlib import ExitStack, closing, suppress
 
 import numpy as np
@@ -13,16 +12,12 @@ from tests.support.command import await_that
 from tests.support.logs import coordinator_over
 from tests.support.streams import archive_topic
 from tidegate import KafkaSource
-from tidegate.alignment.budget import Budget
 from tidegate.alignment.plan import Limits
-from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
-from tidegate.enumerators.kafka.offsets import EndsByTime
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
-from tidegate.errors import DataLossError, OptionError, PositionGoneError, ServerError
+from tidegate.errors import DataLossError, ServerError
 from tidegate.readers.kafka import cluster as cluster_module
-from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.places.place import Place
-from tidegate.servers import KafkaServer, write_history
+from tidegate.servers import write_history
 
 # kafka-python's producer leaves sockets open to brokers that were killed.
 pytestmark = pytest.mark.filterwarnings(
@@ -244,164 +239,3 @@ def test_without_fail_on_data_loss_a_deleted_topic_is_forgotten_and_the_others_g
     records, last = query.drain(last)
     assert len(records) == 12
     assert query.drain(last)[0] == []
-
-
-@pytest.mark.usefixtures("_known_at_once")
-def test_the_end_of_a_topic_that_is_deleted_before_the_time_ends_no_running_query(kafka, run):
-    topic, other = new_topic(kafka, 10), new_topic(kafka, 10)
-    ends = {"ending_offsets_by_timestamp": {topic: {0: in_an_hour()}, other: {0: in_an_hour()}}}
-    query = run(topic, other, fail_on_data_loss=False, **ends)
-    _, last = query.drain()
-    kafka.delete_topic(topic)
-    fill(kafka, other, 1, NEW)
-    records, last = query.drain(last)
-    assert records == [(other, 0, 10, NEW)]
-    assert last["positions"] == {f"{other}-0": 11}
-    with pytest.raises(OptionError, match=f"^endingOffsetsByTimestamp names partition {topic}-0, which is not among"):
-        run(topic, other, fail_on_data_loss=False, **ends).latest_offset(last)
-
-
-@pytest.mark.usefixtures("_known_at_once")
-def test_a_topic_that_is_deleted_before_its_end_is_asked_for_is_left_to_another_plan(kafka):
-    topic = new_topic(kafka, 10)
-    source = KafkaSource(bootstrap_servers=kafka.bootstrap_servers, subscribe=[topic], **END)
-    with closing(source.enumerator(None)) as enumerator:
-        splits = enumerator.discover()
-        enumerator.extents(splits)
-        kafka.delete_topic(topic)
-        with pytest.raises(PositionGoneError, match=topic):
-            enumerator.stops(splits)
-
-
-END = {"ending_timestamp": OLD + 5_000}  # at offset 5
-
-
-def in_an_hour():
-    return int(time.time() * 1000) + 3_600_000
-
-
-@pytest.mark.parametrize("begin", [6, 10])
-def test_a_partition_that_was_read_to_its_time_is_finished_also_when_retention_passes_that(kafka, run, begin):
-    topic = new_topic(kafka, 10)
-    records, last = run(topic, **END).drain()
-    assert [offset for *_, offset, _ in records] == [0, 1, 2, 3, 4]
-    kafka.delete_before(topic, {0: begin})
-    fill(kafka, topic, 10)
-    query = run(topic, **END)
-    assert query.drain(last) == ([], last)
-    assert query.source_progress()["splits"] == {"finished": 1}
-
-
-@pytest.mark.parametrize("begin", [6, 10])
-def test_an_end_that_a_run_finds_without_rows_to_read_is_kept_too(kafka, run, begin):
-    topic = new_topic(kafka, 5)
-    _, last = run(topic, **END).drain()
-    fill(kafka, topic, 5, OLD + 5_000)
-    query = run(topic, **END)
-    records, last = query.drain(last)
-    assert records == []
-    assert query.drain(last) == ([], last)
-    kafka.delete_before(topic, {0: begin})
-    assert run(topic, **END).drain(last) == ([], last)
-
-
-def test_an_end_that_is_the_first_record_of_another_leader_is_kept_too():
-    with KafkaServer() as kafka, ExitStack() as made:
-
-        def run():
-            return made.enter_context(closing(Run(kafka, topic, **END)))
-
-        topic = new_topic(kafka, 5)
-        _, last = run().drain()
-        kafka.restart()
-        fill(kafka, topic, 5, OLD + 5_000)
-        records, last = run().drain(last)
-        assert records == []
-        kafka.delete_before(topic, {0: 10})
-        assert run().drain(last) == ([], last)
-
-
-def test_unread_records_before_a_time_are_lost_when_retention_passes_that(kafka, run):
-    topic, open_ended = new_topic(kafka, 10), new_topic(kafka, 3)
-    query = run(topic, open_ended, **END)
-    middle = query.latest_offset(INITIAL_OFFSET, Budget(rows=3))
-    _, last = query.drain(middle)
-    kafka.delete_before(topic, {0: 8})
-    with pytest.raises(DataLossError, match=f"split '{topic}-0' are gone"):
-        run(topic, open_ended, **END).latest_offset(middle)
-    records, at_end = run(topic, open_ended, fail_on_data_loss=False, **END).drain(middle)
-    assert {name for name, *_ in records} == {open_ended}
-    assert run(topic, open_ended, fail_on_data_loss=False, **END).drain(at_end) == ([], at_end)
-    fill(kafka, open_ended, 3)  # nothing has come at or after the time, so this partition is not finished
-    kafka.delete_before(open_ended, {0: 5})
-    with pytest.raises(DataLossError, match=f"positions 3 to 4 of split '{open_ended}-0' are gone"):
-        run(topic, open_ended, **END).latest_offset(last)
-
-
-def test_a_time_that_is_still_to_come_ends_nothing_before_its_first_record(kafka, run):
-    topic, to_come = new_topic(kafka, 5), in_an_hour()
-    query = run(topic, ending_timestamp=to_come)
-    _, last = query.drain()
-    assert query.source_progress()["splits"] == {"caught up": 1}
-    fill(kafka, topic, 5)
-    records, last = query.drain(last)
-    assert [offset for *_, offset, _ in records] == [5, 6, 7, 8, 9]
-    fill(kafka, topic, 5, to_come - 2_000)
-    records, last = query.drain(last)
-    assert [offset for *_, offset, _ in records] == [10, 11]
-    assert query.source_progress()["splits"] == {"finished": 1}
-    assert run(topic, ending_timestamp=to_come).drain(last) == ([], last)
-
-
-def test_a_run_up_to_the_latest_offsets_ends_where_its_first_plan_saw_the_logs_end(kafka, run):
-    topic = new_topic(kafka, 5)
-    query = run(topic, ending_offsets="latest")
-    query.bound_run()
-    with pytest.MonkeyPatch.context() as patched:
-        extents = KafkaEnumerator.extents
-
-        def overtaken(enumerator, splits):
-            seen = extents(enumerator, splits)
-            fill(kafka, topic, 1, OLD + 5_000)
-            return seen
-
-        patched.setattr(KafkaEnumerator, "extents", overtaken)
-        _, last = query.drain()
-    assert last["ended"]
-    assert last["positions"] == {f"{topic}-0": 5}
-
-
-def test_a_batch_ends_at_the_ends_of_its_topics_where_a_time_is_still_to_come(kafka):
-    topic = new_topic(kafka, 5)
-    source = KafkaSource(bootstrap_servers=kafka.bootstrap_servers, subscribe=[topic], ending_timestamp=in_an_hour())
-    with closing(source.as_batch().enumerator(None)) as enumerator:
-        assert enumerator.stops(enumerator.discover()) == {f"{topic}-0": 5}
-
-
-def test_another_time_has_another_end(kafka, run):
-    topic = new_topic(kafka, 10)
-    _, last = run(topic, **END).drain()
-    later, _ = run(topic, ending_timestamp=OLD + 8_000).drain(last)
-    assert [offset for *_, offset, _ in later] == [5, 6, 7]
-
-
-@pytest.mark.parametrize("restarted", [False, True])
-@pytest.mark.parametrize(("end", "count"), [(END, 10), ({"ending_offsets": "latest"}, 20)])
-def test_a_topic_that_was_created_anew_has_another_end(kafka, run, end, count, restarted):
-    topic = new_topic(kafka, 10)
-    query = run(topic, fail_on_data_loss=False, **end)
-    _, last = query.drain()
-    kafka.delete_topic(topic)
-    kafka.create_topic(topic)
-    fill(kafka, topic, 20, OLD - 5_000)
-    query = run(topic, fail_on_data_loss=False, **end) if restarted else query
-    records, last = query.drain(last)
-    assert [offset for *_, offset, _ in records] == [*range(count)]
-    assert query.drain(last) == ([], last)
-
-
-def test_an_end_whose_record_was_cut_off_a_log_is_looked_for_again():
-    one, other, gone = (TopicPartition("orders", number) for number in range(3))
-    ends = EndsByTime({"orders-0": (7, 5), "orders-1": (7, 5), "orders-2": (7, 5)})
-    ends.cut({one: (3, 6), other: (-1, -1), gone: (3, 5)})
-    assert ends.snapshot() == {"orders-0": (7, 5), "orders-1": (7, 5)}
