@@ -63,8 +63,8 @@ class ManifestStanding:
 
     snapshot: with the number of the last manifest; others fill in its ``clean``.
     live: the manifests, in the order in which they came.
-    holding: the manifests that hold back the others of a group, and the end of what may be read of each: all that have
-        something to read, or else the last one that has been read, since what comes next follows it.
+    holding: the manifests that hold back the others of a group even once they are read, and the end of what may be read
+        of each: those that came after the last one that has been read, or else that one, since others follow it.
     last: the last one that has been read; None: there is none, or nobody asked.
     """
 
@@ -90,10 +90,12 @@ class ManifestStanding:
         # A clock may go back, an end may not.
         ends = {split: max(read[split], manifest.end_before(held_from_ms)) for split, manifest in self.live.items()}
         ends = {split: end for split, end in ends.items() if self.live[split].latest(end) is not None}
-        unread = {split: end for split, end in ends.items() if read[split] < end}
         # Not the one with the greatest time: times may be equal, and one of them hours ahead.
-        last = max(ends.keys() - unread.keys(), key=lambda split: self.live[split].number, default=None)
-        return replace(self, holding=unread or ({} if last is None else {last: ends[last]}), last=last)
+        read_out = [split for split, end in ends.items() if read[split] >= end]
+        last = max(read_out, key=lambda split: self.live[split].number, default=None)
+        number = 0 if last is None else self.live[last].number
+        newer = {split: end for split, end in ends.items() if self.live[split].number > number}
+        return replace(self, holding=newer or ({} if last is None else {last: ends[last]}), last=last)
 
     def without_read(self, committed: Positions) -> ManifestStanding:
         """Return the standing without the manifests that are committed to their end, except for the last one."""

@@ -86,6 +86,19 @@ def test_a_path_holds_the_others_also_if_its_stream_starts_again_and_again(pair)
     assert both.ahead_ms < 1000 + DRIFT
 
 
+def test_a_path_holds_the_others_behind_an_object_that_is_far_ahead(pair):
+    both = pair()
+    both.put(1000)
+    both.put(1150)
+    both.go_on(DISCOVERY_S)
+    for _ in range(6):
+        both.put(1100)
+        both.go_on(UPLOAD_S)
+    assert (both.objects.seen, both.ahead_ms) == ([1000, *[1100] * 6], 1100 + DRIFT - 1)
+    both.go_on(4 * IDLE_S)
+    assert both.objects.seen[-1] == 1150
+
+
 def test_a_path_that_gets_nothing_more_frees_the_others(pair):
     both = pair()
     both.put(1000)

@@ -224,6 +224,15 @@ def test_chunks_that_wait_for_the_clock_hold_back_no_group_and_replace_no_manife
     assert (BEGIN.with_holding({}, 50).holding, BEGIN.with_holding({}, 50).last) == ({}, None)
 
 
+def test_a_manifest_that_came_before_the_one_that_was_read_last_does_not_replace_it():
+    standing, (first, ahead, last, newer) = live([5], [500], [6], [7])
+    read = {first: 1, last: 1, newer: 1}
+    assert standing.with_holding(read, NEVER_MS).holding == {newer: 1}
+    assert standing.with_holding({first: 1, last: 1}, NEVER_MS).holding == {newer: 1}
+    assert standing.with_holding({first: 1}, NEVER_MS).holding == {ahead: 1, last: 1, newer: 1}
+    assert standing.with_holding({}, NEVER_MS).holding == {first: 1, ahead: 1, last: 1, newer: 1}
+
+
 def test_the_manifest_at_which_a_group_waits_is_not_merged():
     standing, (first, *others) = live([5, 99], *[[99]] * MOST_MANIFESTS)
     read = {first: 1}
