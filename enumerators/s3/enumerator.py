@@ -63,9 +63,9 @@ class S3Enumerator(SplitEnumerator):
         self._restored = False
         self._committed: Positions = {}
         self._held_from_ms = NEVER_MS
-        # The last manifest that was read when the running round began, and the one after which a round found nothing.
-        self._looks_after: SplitId | None = None
-        self._nothing_after: SplitId | None = None
+        # What had been read when the running round began, and where the last round found nothing after it.
+        self._looks_after: Positions | None = None
+        self._nothing_after: Positions | None = None
         self._folders: CompleteFolders | None = None
         self._rounds = BackgroundRounds(lambda: discovery.round(existing=self._takes_existing))
 
@@ -105,7 +105,7 @@ class S3Enumerator(SplitEnumerator):
         self._find_holding()
         self._standing = self._standing.without_read(self._committed)
         if not self._rounds.is_running:
-            self._looks_after = self._standing.last
+            self._looks_after = holding if self._standing.last in (holding := self._standing.holding) else None
         chunks = self._rounds.found()
         if chunks is not None:
             self._nothing_after = None if len(chunks) else self._looks_after
@@ -134,7 +134,7 @@ class S3Enumerator(SplitEnumerator):
         before a round has looked for others: without that, time alone would make it idle.
         """
         holding, live = self._standing.holding, self.live
-        unsettled = self._standing.last if self._standing.last != self._nothing_after else None
+        unsettled = self._standing.last if holding != self._nothing_after else None
         return {
             s: Extent(0, holding.get(s, len(live[s])), settled=s != unsettled, complete=s not in holding)
             for s in splits

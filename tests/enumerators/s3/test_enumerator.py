@@ -4,12 +4,13 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.enumerators.s3.objects import MODIFIED, discovery
+from tests.enumerators.s3.objects import MODIFIED, discovery, enumerator
 from tests.enumerators.s3.queries import LATER_S, MOST_MANIFESTS, all_once, discovery_threads, open_ledger
 from tests.support.command import await_that
 from tests.support.logs import Clock
@@ -119,6 +120,25 @@ def test_a_manifest_is_settled_once_a_round_that_began_after_it_was_read_has_fou
     assert not settled(look=False)
     assert settled()
     assert one.delivered == all_once(one)
+
+
+def test_a_manifest_is_not_settled_where_a_chunk_whose_time_has_come_was_read_after_the_round(store):
+    store.put("a", [5], [60])
+    with closing(enumerator(store, None, holds_group=True)) as source:
+
+        def extent(position, held_from_ms):
+            source.hold_from(held_from_ms)
+            source.commit({split: position})
+            found = source.extents([split])[split]
+            return found.end, found.settled
+
+        (split,) = source.discover()
+        assert extent(1, 50) == (1, False)
+        source.discover()
+        assert extent(1, 50) == (1, True)
+        assert extent(2, 100) == (2, False)
+        source.discover()
+        assert extent(2, 100) == (2, True)
 
 
 def test_a_round_that_times_out_is_a_failure_and_not_one_that_takes_long(query, store):
