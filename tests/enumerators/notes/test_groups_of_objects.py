@@ -148,11 +148,11 @@ def test_a_path_at_which_nobody_has_looked_since_it_was_read_is_not_idle(pair):
     both = pair(discovery_interval_s=300.0)
     both.put(1000)
     for _ in range(4):
-        both.go_on(150)
+        both.go_on(150, step_s=2.5)
         both.put(1000)
-        both.go_on(150)
+        both.go_on(150, step_s=2.5)
     assert both.ahead_ms < 1000 + DRIFT
-    both.go_on(2 * 300 + IDLE_S + 6)
+    both.go_on(2 * 300 + IDLE_S + 50, step_s=2.5)
     assert both.ahead_ms == 1199
 
 
