@@ -233,13 +233,13 @@ class _IdleTimers:
             still idle.
         """
         now_s, known_s = self._clocks.monotonic(), self._since_s
+        # Rule 4: a bounded run makes no split idle for which it only waited.
+        judged_s = self._begun_s if self._is_bounded else now_s
         self._since_s = {
-            split: known_s.get(split, now_s - self._timeout_s if split in idle_before else now_s)
+            split: known_s.get(split, judged_s - self._timeout_s if split in idle_before else now_s)
             for split, extent in extents.items()
             if _has_nothing_to_read(extent, positions[split])
         }
-        # Rule 4: a bounded run makes no split idle for which it only waited.
-        judged_s = self._begun_s if self._is_bounded else now_s
         idle = {split for split, since_s in self._since_s.items() if judged_s - since_s >= self._timeout_s}
         waiting = (since_s for split, since_s in self._since_s.items() if split not in idle)
         self.due_s = min(waiting, default=float("inf")) + self._timeout_s

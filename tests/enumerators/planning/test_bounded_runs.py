@@ -158,6 +158,24 @@ def test_a_partition_that_ended_holds_the_others_in_the_run_that_reads_it_and_is
     assert left == [4 * 60 + 1, 0]  # nothing is read at the bound
 
 
+class Ticking(Producers):
+    """A clock that moves on whenever it is looked at."""
+
+    def __call__(self):
+        self.quiet_s += 0.001
+        return super().__call__()
+
+
+def test_a_partition_that_ended_stays_idle_in_all_runs_that_come_after_though_each_takes_time():
+    clock = Ticking(ahead=0, ended=0, ends={"ended": HOUR_S})
+    stream, left = Stream(clock), []
+    for _ in range(6):
+        clock.sleep(HOUR_S)
+        stream.run()
+        left.append(len(all_records(clock.logs)) - len(stream.delivered))
+    assert left[2:] == [0] * 4
+
+
 def test_a_partition_that_stood_at_its_end_since_the_last_run_is_idle_at_once():
     clock = Producers(ahead=0, ended=0, ends={"ended": HOUR_S})
     clock.sleep(HOUR_S)
