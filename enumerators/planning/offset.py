@@ -163,7 +163,7 @@ class Offset:
 
     progress: the progress after the plan whose batch ends here.
     add_ons: by add-on, its description of the state that Spark keeps of this source's rows, in this run or earlier.
-    horizon_ms: that of the last batch that reads anything; None: there was no such batch.
+    horizon_ms: that of the last batch that moves a position; None: there was no such batch.
     """
 
     source: str = ""

@@ -118,6 +118,17 @@ def test_a_plan_that_reads_nothing_keeps_its_offset_whatever_the_clock_says():
     assert run.latest_offset(idle) == idle
 
 
+def test_a_batch_that_only_passes_over_deleted_records_has_the_same_tasks_when_it_is_repeated():
+    logs, clock = Logs(a=[]), Clock()
+    run = coordinator(logs, clock, watermarks=ALIGNED, fail_on_data_loss=False)
+    start = run.latest_offset(INITIAL_OFFSET)
+    logs.times["a"], logs.begins["a"] = [1, 2], 2
+    end = run.latest_offset(start)
+    tasks = run.tasks(start, end)
+    clock.sleep(60)
+    assert (run.tasks(start, end), end["positions"]) == (tasks, {"a": 2})
+
+
 def test_all_tasks_of_a_batch_query_have_one_clock():
     tasks, _ = coordinator(Logs(a=[1], b=[2]), Clock(), event_times=IGNORE, min_tasks=2).everything()
     assert [task.horizon.at_ms for task in tasks] == [NOW_MS + 1] * 2
