@@ -255,7 +255,7 @@ class Judge:
                 if least or promise.timed:
                     holds.append(max(min(left_ms, promise.greatest_ms) if least else left_ms, watermark_ms + 1))
         bound_ms = start.get("bound", NEVER)
-        if self.away(start, end, views) - {*end.get("idle", [])} and max(watermark_ms, bound_ms) > NEVER:
+        if self.away(end, views, least=least) - {*end.get("idle", [])} and max(watermark_ms, bound_ms) > NEVER:
             holds.append(watermark_ms + 1 if watermark_ms > NEVER else bound_ms - options.drift_ms)
         return min(holds, default=None)
 
@@ -264,9 +264,9 @@ class Judge:
         is_left = v.next_ms is None and split not in end.get("idle", []) and not v.is_finished
         return max(v.known, default=None) if is_left else None
 
-    def away(self, start: dict, end: dict, views: dict[str, View]) -> set[str]:
-        stop = inf if self.present.options.stop is None else self.present.options.stop
-        return {s for s, at in end["positions"].items() if s in self.said_away and s not in views and at < stop}
+    def away(self, end: dict, views: dict[str, View], *, least: bool) -> set[str]:
+        away, stop = self.said_away - views.keys(), None if least else self.present.options.stop  # it may not be known
+        return {s for s, at in end["positions"].items() if s in away and (stop is None or at < stop)}
 
     @property
     def subscribed(self) -> dict[str, Log]:
@@ -360,7 +360,7 @@ class Judge:
         # Records that were in the future may be in more disorder than the options say, once their time has come.
         self.worst_ms = max([self.worst_ms, *(disorder(v.between(0, v.end)) for v in views.values())])
         late, self.promised = self.late(start, end, views), {}
-        away, after_ms = self.away(start, end, views), end.get("watermark", NEVER)
+        away, after_ms = self.away(end, views, least=False), end.get("watermark", NEVER)
         for split in late:
             left = views[split].between(end["positions"][split], views[split].end)
             is_late = bool(left) and left[0] <= after_ms

@@ -138,8 +138,10 @@ class Query:
             return
         source = source_of(present, self.member)
         source._frozen = dict(said)
-        again = coordinator_of(source, Driver(2, "lives"), clocks=self.present.clock.clocks)
-        other, end = again.latest_offset(start, Budget(rows=present.options.rows)), json.loads(planned)
+        again, end = coordinator_of(source, Driver(2, "lives"), clocks=present.clock.clocks), json.loads(planned)
+        now_ms = end["horizon"] - present.options.skew_ms - 1 if "horizon" in end else present.clock.wall_ms
+        with present.clock.standing_at(now_ms):
+            other = again.latest_offset(start, Budget(rows=present.options.rows))
         if other.get("idle") == end.get("idle"):  # the timers of idleness begin anew
             assert other == end, f"a restart plans {other}, and not {end}"
 

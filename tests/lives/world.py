@@ -5,7 +5,8 @@ Event times and clocks are in ms.  The wall clock begins at ``WALL_MS``, so time
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -214,12 +215,14 @@ class Log:
 
 
 class Clock(clocks.Clock):
-    """Clocks that go on only with steps, or when someone sleeps; ``adjusted_s``: of the wall clock.
+    """Clocks that go on with steps, when someone sleeps, and a little whenever someone looks at them.
 
+    adjusted_s: of the wall clock.
     renew: lets all who live renew their notes, as their threads do.
     """
 
     begin_s = WALL_MS / 1000
+    tick_s = 0.001
     sleeps = 0
     renewed_at = 0.0
 
@@ -227,9 +230,23 @@ class Clock(clocks.Clock):
         super().__init__()
         self.renew = renew
 
+    def __call__(self) -> float:
+        self.now += self.tick_s
+        return super().__call__()
+
     @property
     def wall_ms(self) -> int:
         return int(self.wall() * 1000)
+
+    @contextmanager
+    def standing_at(self, wall_ms: int) -> Iterator[None]:
+        """Let the clocks stand still at another time for a while."""
+        before, tick_s = self.now, self.tick_s
+        self.now, self.tick_s = (wall_ms + 0.5) / 1000 - self.begin_s - self.adjusted_s, 0.0
+        try:
+            yield
+        finally:
+            self.now, self.tick_s = before, tick_s
 
     def sleep(self, seconds: float) -> None:
         super().sleep(seconds)
