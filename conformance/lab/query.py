@@ -20,12 +20,13 @@ from tidegate.conformance.lab.lab import Lab
 from tidegate.connector import Json, ReadTask, Source
 
 _WALL_S = 1_767_225_600.0 + 30 * 86_400  # wall clocks begin 30 days after the first event time
+_TICK_S = 0.001  # with each look
 _MOST_BATCHES = 1_000
 _PAUSE_S = 0.01  # of real time, for background work of a connector; the query has a clock of its own
 
 
 class LabClock:
-    """Seconds that pass only when someone sleeps."""
+    """Seconds that pass when someone sleeps, and a little whenever someone looks: no two looks see the same time."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -33,7 +34,11 @@ class LabClock:
     @property
     def clocks(self) -> Clocks:
         """The clocks for a coordinator."""
-        return Clocks(lambda: self.now_s, lambda: _WALL_S + self.now_s, self.sleep)
+        return Clocks(self._look, lambda: _WALL_S + self._look(), self.sleep)
+
+    def _look(self) -> float:
+        self.now_s += _TICK_S
+        return self.now_s
 
     def sleep(self, seconds: float) -> None:
         """Let time pass."""

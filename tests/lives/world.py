@@ -215,7 +215,7 @@ class Log:
 
 
 class Clock(clocks.Clock):
-    """Clocks that go on with steps, when someone sleeps, and a little whenever someone looks at them.
+    """Clocks that also go on with steps.
 
     adjusted_s: of the wall clock.
     renew: lets all who live renew their notes, as their threads do.
@@ -229,10 +229,6 @@ class Clock(clocks.Clock):
     def __init__(self, renew: Callable[[], None] = lambda: None) -> None:
         super().__init__()
         self.renew = renew
-
-    def __call__(self) -> float:
-        self.now += self.tick_s
-        return super().__call__()
 
     @property
     def wall_ms(self) -> int:

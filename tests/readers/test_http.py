@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-from tests.support.logs import Clock
+from tests.support.logs import StillClock
 from tests.support.servers.stub import Answering
 from tests.support.servers.tokens import Authority
 from tidegate.errors import DeadlineError, TransientError
@@ -69,7 +69,7 @@ def test_no_redirect_is_followed():
         assert len(there.asked) == 1
 
 
-class Pauses(Clock):
+class Pauses(StillClock):
     """A clock that remembers the pauses."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Coordinators without Spark: sources in memory, whose time stands still unless a test moves it, and real ones."""
+"""Coordinators without Spark: sources in memory, on clocks that tests move, and real ones."""
 
 from contextlib import closing
 from datetime import timedelta
@@ -22,26 +22,35 @@ WALL = 1_700_000_000.0  # what the wall clock of a test begins with
 
 
 class Clock:
-    """Seconds that pass only when someone sleeps."""
+    """Seconds that pass when someone sleeps, and a little whenever someone looks: no two looks see the same time."""
 
     begin_s = WALL
     adjusted_s = 0.0
+    tick_s = 0.0001
 
     def __init__(self, now=0.0):
         self.now = now
 
     def __call__(self):
+        self.now += self.tick_s
         return self.now
 
     def sleep(self, seconds):
         self.now += seconds
 
     def wall(self):
+        self.now += self.tick_s
         return self.begin_s + self.now + self.adjusted_s
 
     @property
     def clocks(self):
         return Clocks(self, self.wall, self.sleep)
+
+
+class StillClock(Clock):
+    """Seconds that pass only when someone sleeps, for what happens at an exact instant."""
+
+    tick_s = 0.0
 
 
 def coordinator_over(source, **settings):

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from tests.support.logs import Clock
+from tests.support.logs import StillClock
 from tests.support.progresses import MINUTE, NOON, report
 from tidegate import SourceProgress
 from tidegate.alignment.generators import SplitWatermark
@@ -160,7 +160,7 @@ def full_offset(splits):
     """Return an offset that has every part."""
     notes = Notes()
     for name in ("ahead", "behind"):
-        group = GroupFolder(notes, 10, clocks=Clock().clocks)
+        group = GroupFolder(notes, 10, clocks=StillClock().clocks)
         group._run = f"run of {name}"
         stored = {"id": name, "run": "before", "origin": f"first {name}", "peers": {"gone": ["run of gone", 7]}}
         group.join(stored, bounded=True)

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.enumerators.planning.test_bounded_runs import SparkWatermark
-from tests.support.logs import WALL, Clock, Logs, coordinator
+from tests.support.logs import WALL, Clock, Logs, StillClock, coordinator
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.splits import Head
 from tidegate.alignment.strategy import WatermarkStrategy
@@ -104,7 +104,7 @@ def test_a_stretch_whose_time_has_not_come_is_not_searched_again(world):
 
 
 def test_a_plan_that_reads_nothing_keeps_its_offset_whatever_the_clock_says():
-    logs, clock = Judged(a=[NOW_MS, NOW_MS + 10 * SECOND_MS]), Clock()
+    logs, clock = Judged(a=[NOW_MS, NOW_MS + 10 * SECOND_MS]), StillClock()
     run = begin(logs, clock)
     start = INITIAL_OFFSET
     while (end := run.latest_offset(start)) != start:

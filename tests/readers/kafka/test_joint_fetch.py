@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafka.errors import NotLeaderForPartitionError
 
 from tests.support.kafka.lab import BY_ID, BY_NAME, Record, answered, encode, response, rows
-from tests.support.logs import Clock
+from tests.support.logs import StillClock
 from tests.support.streams import delete_before
 from tidegate.alignment.splits import SplitRange
 from tidegate.errors import CorruptDataError, DataLossError
@@ -191,7 +191,7 @@ def test_from_where_there_is_nothing_is_known_until_it_is_forgotten():
 
 
 def test_a_follower_is_asked_until_its_time_is_over_or_it_fails():
-    clock, partition = Clock(), TopicPartition("orders", 0)
+    clock, partition = StillClock(), TopicPartition("orders", 0)
     replicas = PreferredReplicas(10, clock)
     assert replicas.of(partition) is None
     assert not replicas.avoid(partition)  # the leader, not the follower, did not know a position

@@ -58,7 +58,7 @@ def test_a_released_lease_is_free_at_once(folder):
     first.release()
     second.acquire("two")
     second.check()
-    assert clock.now == 0
+    assert clock.now < 1
 
 
 def test_a_live_query_is_not_disturbed(folder):
@@ -88,7 +88,7 @@ def test_a_restart_takes_its_own_lease_at_once_and_the_earlier_run_learns_it(fol
     first, again = lease(folder, clock), lease(folder, clock)
     first.acquire("one")
     again.acquire("one")
-    assert clock.now == 0
+    assert clock.now < 1
     with pytest.raises(ConnectorError, match="was taken over by another run, process"):
         first.renew()
     with pytest.raises(ConnectorError, match="nor two runs a checkpoint"):
@@ -211,5 +211,5 @@ def test_of_a_process_that_is_gone_the_lease_is_free_at_once(holder, tmp_path, c
     clock = Clock()
     other = lease(folder, clock)
     other.acquire("other")
-    assert clock.now == 0
+    assert clock.now < 1
     other.check()
