@@ -324,19 +324,22 @@ def rows_in_state(
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
+    from pyspark.sql.types import StructField, StructType
 
     if plan is not None and not plan.counts_open:
         return None
     with suppress(PySparkException, Py4JError):  # the state of another operator, or one that has just been cleaned up
         state = spark.read.options(**{} if batch is None else {"batchId": batch}).format("statestore").load(checkpoint)
-        keys, values = (state.select(f"{part}.*").columns for part in ("key", "value"))
+        keys, values = state.select("key.*").columns, state.select("value.*").schema.fields
         if plan is None and ("window" not in keys or _overlap(state.select("key.window.start", "key.window.end"))):
             return None
-        counts = [f"_{place}" for place, name in enumerate(values) if name == _COUNT]
+        counts = [f"_{place}" for place, field in enumerate(values) if field.name == _COUNT]
         if plan is not None and plan.sums_records:
             counts = ["_0"]
-        numbered = state.select("value.*").toDF(*(f"_{place}" for place in range(len(values))))
-        sums = numbered.agg(*map(f.sum, counts)).first() if counts else None
+        # Aggregates may share a name, such as two counts.  Of those, "value.*" has the values of the last one only.
+        fields = [StructField(f"_{place}", field.dataType) for place, field in enumerate(values)]
+        numbered = state.select(f.col("value").cast(StructType(fields)).alias("value"))
+        sums = numbered.agg(*(f.sum(f"value.{place}") for place in counts)).first() if counts else None
         if sums is not None:
             bound: Certainty = "about" if plan is None else "exact" if plan.counts_all else "at least"
             return Figure(max(rows or 0 for rows in sums), bound)

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import functions as f
 
 from tests.support.progresses import PROVEN, offset, one, progress, report, run, source, typed
 from tidegate.jobs.account.account import Figure, SourceAccount, balanced
@@ -93,6 +94,15 @@ def test_open_windows_are_counted_by_the_state_or_are_at_most_all_rows():
 
 def test_rows_in_open_windows_are_unknown_if_a_step_of_the_query_may_multiply_rows():
     assert rows_in_state(None, "unread", PROVEN._replace(counts_open=False)) is None
+
+
+def test_rows_in_open_windows_are_counted_beside_aggregates_that_have_the_same_name_in_the_state(spark, tmp_path):
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()
+    some = rows.withWatermark("timestamp", "1 minute").withColumn("some", f.expr("if(value < 10, value, null)"))
+    counts = some.groupBy(f.window("timestamp", "1 hour")).agg(f.count("*"), f.count("some"), f.avg("some"))
+    query = counts.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).trigger(once=True).start()
+    query.awaitTermination()
+    assert rows_in_state(spark, str(tmp_path), PROVEN) == Figure(100)
 
 
 def test_groups_that_spark_dropped_are_at_most_the_rows_of_their_batches():
