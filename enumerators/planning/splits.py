@@ -29,7 +29,7 @@ class Splits:
     """
 
     def __init__(self, enumerator: SplitEnumerator, settings: CoordinatorSettings, log: RunLog, clocks: Clocks) -> None:
-        self._enumerator, self._log, self._clock = enumerator, log, clocks.monotonic
+        self._enumerator, self._log = enumerator, log
         self._discovery_interval_s = settings.discovery_interval_s
         self._fail_on_data_loss = settings.limits.fail_on_data_loss
         self._timers = _IdleTimers(settings.watermarks.idle_timeout.total_seconds(), clocks)
@@ -123,7 +123,7 @@ class Splits:
         return [SplitRange(s, starts[s], ends[s]) for s in self._splits if s in ends and starts[s] < ends[s]]
 
     def _refresh(self, *, all_needed: bool) -> None:
-        now_s = self._clock()
+        now_s = self._timers.look()
         # Rule 4: a bounded run reads no split that is discovered after its begin.
         if now_s - self._discovered_at_s >= self._discovery_interval_s and self._targets is None:
             self._splits, self._discovered_at_s = dict.fromkeys(sorted(self._enumerator.discover())), now_s
@@ -203,14 +203,23 @@ class Splits:
 
 
 class _IdleTimers:
-    """Remembers since when each split has had nothing to read, by its extent, not by rows seen."""
+    """Remembers since when each split has had nothing to read, by its extent, not by rows seen.
+
+    A plan may take long, and a split is known to be quiet only up to the look that found its extent.
+    """
 
     def __init__(self, timeout_s: float, clocks: Clocks) -> None:
         self._timeout_s, self._clocks = timeout_s, clocks
         self._since_s: dict[SplitId, float] = {}
         self._begun_s, self._begun = float("-inf"), Quiet()
         self._is_bounded = self.have_begun = self._is_corrected = False
+        self._looked_s, self._looked_ms = float("-inf"), 0
         self.due_s = float("inf")  # the next split becomes idle
+
+    def look(self) -> float:
+        """Learn that extents are asked for now, and return the time."""
+        self._looked_s, self._looked_ms = self._clocks.monotonic(), int(self._clocks.wall() * 1000)
+        return self._looked_s
 
     def begin(self, stored: Quiet, newest_ms: int | None, *, bounded: bool) -> None:
         """Let the timers of the run before go on.
@@ -218,8 +227,8 @@ class _IdleTimers:
         stored: without splits that start anew.
         newest_ms: the greatest event time in all splits; None: no split has one, or no timer needs it.
         """
-        self.have_begun, self._is_bounded, self._begun_s = True, bounded, self._clocks.monotonic()
-        self._begun = Quiet(begun_ms=int(self._clocks.wall() * 1000), newest_ms=newest_ms)
+        self.have_begun, self._is_bounded, self._begun_s = True, bounded, self._looked_s
+        self._begun = Quiet(begun_ms=self._looked_ms, newest_ms=newest_ms)
         passed_ms = _passed_ms(stored, self._begun)
         self._is_corrected = bounded and passed_ms != self._begun.begun_ms - stored.begun_ms
         # A split may have become quiet long after that run began, and then no time has certainly passed.
@@ -234,7 +243,7 @@ class _IdleTimers:
         """
         now_s, known_s = self._clocks.monotonic(), self._since_s
         # Rule 4: a bounded run makes no split idle for which it only waited.
-        judged_s = self._begun_s if self._is_bounded else now_s
+        judged_s = self._begun_s if self._is_bounded else self._looked_s
         self._since_s = {
             split: known_s.get(split, judged_s - self._timeout_s if split in idle_before else now_s)
             for split, extent in extents.items()
