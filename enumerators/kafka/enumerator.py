@@ -160,7 +160,7 @@ class KafkaEnumerator(SplitEnumerator):
         spec = self._starting if first else OffsetsSpec("startingOffsets", EARLIEST)
         partitions = _partitions(splits)
         spec.check_known(partitions)
-        starts = _by_split(resolve(spec, partitions, self._client, self._history))
+        starts = _by_split(self._asked(partial(resolve, spec, partitions, self._client, self._history)))
         if self._find_head.event_times.unit_is_unknown:
             self.peek(starts, Horizon())  # executors must know the unit, even if nothing is planned by time
         return starts
@@ -249,6 +249,7 @@ class KafkaEnumerator(SplitEnumerator):
 
     def _reachable_extents(self, splits: Collection[SplitId]) -> tuple[Mapping[SplitId, Extent], dict[SplitId, str]]:
         self._peeks.forget()
+        self._ends.look()
         failures: dict[TopicPartition, ConnectorError] = {}
         partitions = _partitions(splits)
         begins = self._reachable(partitions, EARLIEST, failures)

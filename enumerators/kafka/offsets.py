@@ -112,9 +112,13 @@ class EndsByTime:
     """
 
     def __init__(self, stored: Mapping[SplitId, tuple[int, int]], clocks: Clocks) -> None:
-        self._ends, self._clocks = stored, clocks
+        self._ends, self._clocks, self._looked_s = stored, clocks, clocks.wall()
         self._searched: dict[TopicPartition, _Searched] = {}
         self._moved: set[SplitId] = set()
+
+    def look(self) -> None:
+        """Learn that logs are asked for their ends now: what was appended to them later is not known."""
+        self._looked_s = self._clocks.wall()
 
     def unsearched(self, logs: Mapping[TopicPartition, Extent]) -> dict[TopicPartition, int]:
         """Return from where on logs may hold a record at or after their times; those that may not are left out."""
@@ -132,7 +136,7 @@ class EndsByTime:
         They may while a transaction is open, and until ``wait_s`` after that time and after the log has grown.
         """
         since_s = max(at_ms / 1000, self._searched[partition].grown_s)
-        return wait_s is not None and (not log.settled or self._clocks.wall() < since_s + wait_s)
+        return wait_s is not None and (not log.settled or self._looked_s < since_s + wait_s)
 
     def known_of(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
         """Return the partitions with a known end."""

@@ -243,6 +243,36 @@ def test_a_run_that_began_before_its_time_ends_a_partition_that_has_been_quiet_s
     assert query.drain(last) == ([], last)
 
 
+def test_a_time_that_comes_while_a_plan_takes_long_ends_no_partition_where_it_was_before(kafka, run, clock):
+    topic, extents, patched = new_topic(kafka, 5), KafkaEnumerator.extents, pytest.MonkeyPatch()
+    clock.sleep(119)
+    query = run(topic, **AT_A_MINUTE)
+
+    def stalling(enumerator, splits):
+        seen = extents(enumerator, splits)
+        patched.undo()
+        fill(kafka, topic, 1, OLD + 59_000)
+        clock.sleep(60)
+        return seen
+
+    patched.setattr(KafkaEnumerator, "extents", stalling)
+    records, last = query.drain()
+    assert [offset for *_, offset, _ in records] == [*range(6)]
+    assert "ended" not in last
+
+
+@pytest.mark.usefixtures("_known_at_once")
+def test_a_topic_that_is_deleted_before_its_start_is_asked_for_is_left_to_another_plan(kafka):
+    topic = new_topic(kafka, 10)
+    source = KafkaSource(bootstrap_servers=kafka.bootstrap_servers, subscribe=[topic])
+    with closing(source.enumerator(None)) as enumerator:
+        splits = enumerator.discover()
+        enumerator.extents(splits)
+        kafka.delete_topic(topic)
+        with pytest.raises(PositionGoneError, match=topic):
+            enumerator.starts(splits, first=False)
+
+
 def test_a_time_ends_no_partition_with_an_open_transaction(kafka, run, clock):
     topic = new_topic(kafka, 5)
     clock.sleep(120)
