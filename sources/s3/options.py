@@ -339,8 +339,8 @@ class S3RowOptions(FormatOptions):
     columns: the names of inferred columns to read, or a schema.  Default: all columns of the first objects, fixed in
         the state location.  A column that an object lacks is null; a column that is not named is left out.
     starting_timestamp, ending_timestamp: read only rows with event times from ``starting_timestamp`` (inclusive) to
-        ``ending_timestamp`` (exclusive); each in ms or as a datetime.  A stream whose end has come when a run begins
-        holds back the others of its alignment group only while it has unread rows.
+        ``ending_timestamp`` (exclusive); each in ms or as a datetime.  A stream whose end came ``idleTimeout`` before
+        a run begins holds back the others of its alignment group only while it has unread rows.
     include_metadata: add the column ``_metadata``: the object and the chunk that a row comes from.
     partition_column_type_inference: infer types for columns in folders ``column=value``; otherwise they are strings.
     """

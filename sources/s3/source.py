@@ -257,8 +257,9 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
 
     @property
     def _has_ended(self) -> bool:
-        """Whether the end of the rows has come: then it is a true end, as that of a topic is."""
-        return self.ending_timestamp is not None and self.ending_timestamp <= time.time() * 1000
+        """Whether the end of the rows has come: then it is a true end, as that of a topic is, which waits as long."""
+        end_ms = self.ending_timestamp
+        return end_ms is not None and end_ms / 1000 + self.watermarks.idle_timeout.total_seconds() <= time.time()
 
     @property
     def _ignores_missing(self) -> bool:

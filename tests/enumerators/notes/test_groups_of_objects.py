@@ -2,6 +2,7 @@
 
 import threading
 from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.enumerators.notes.test_hourly_groups import EPOCH_MS, HOUR_MS, SCHEDU
 from tests.support.command import await_that
 from tests.support.logs import WALL, Clock, Logs
 from tidegate.enumerators.s3.discovery import rounds
+from tidegate.sources.s3 import source
 
 pytestmark = pytest.mark.usefixtures("own_temporary_folder")
 
@@ -201,6 +203,15 @@ def test_a_path_whose_end_has_come_frees_the_others_as_a_topic_does_at_its_end(p
     both.put(1000)
     both.go_on(2 * UPLOAD_S)
     assert (both.objects.seen, both.ahead_ms) == ([1000], read_to_ms)
+
+
+@pytest.mark.parametrize(("passed_s", "read_to_ms"), [(IDLE_S / 2, NOW_MS + DRIFT - 1), (IDLE_S + 1, NOW_MS + 199)])
+def test_the_end_of_a_path_has_come_idle_timeout_after_its_time(pair, monkeypatch, passed_s, read_to_ms):
+    monkeypatch.setattr(source, "time", SimpleNamespace(time=lambda: WALL + 1 + passed_s))
+    both = pair(begin_ms=NOW_MS, ending_timestamp=NOW_MS + 1000, bounded=True)
+    both.put(NOW_MS)
+    both.go_on(2 * UPLOAD_S)
+    assert (both.objects.seen, both.ahead_ms) == ([NOW_MS], read_to_ms)
 
 
 @pytest.mark.parametrize("ends", [{}, {"a": 1}])
