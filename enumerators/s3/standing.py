@@ -129,13 +129,17 @@ class ManifestStanding:
         return Step(noted.standing, {**with_chunks.files, **noted.files})
 
     def merged(self, committed: Positions) -> Step:
-        """Merge the rests of all manifests but the last one that has been read, if there are too many."""
+        """Merge the rests of manifests, if there are too many: where that is enough, of those before ``last``.
+
+        The last one itself stays, and so do those after it if they are few: what is merged comes before them, too.
+        """
         if len(self.live) <= MOST_MANIFESTS:
             return Step(self, {})
-        kept = {split: manifest for split, manifest in self.live.items() if split == self.last}
-        rests = [
-            manifest.chunks(committed.get(split, 0), len(manifest))
-            for split, manifest in self.live.items()
-            if split not in kept
-        ]
-        return replace(self, live=kept).with_chunks(pa.Table.from_batches(rests))
+        number = 0 if self.last is None else self.live[self.last].number
+        kept = {split: manifest for split, manifest in self.live.items() if manifest.number >= number}
+        if len(kept) >= MOST_MANIFESTS:
+            kept = {split: manifest for split, manifest in kept.items() if split == self.last}
+        rests = {split: manifest for split, manifest in self.live.items() if split not in kept}
+        chunks = [manifest.chunks(committed.get(split, 0), len(manifest)) for split, manifest in rests.items()]
+        merged = Manifest.build(self.greatest_number(rests), pa.Table.from_batches(chunks))
+        return Step(replace(self, live=kept).with_manifest(merged), {merged.id: merged.data})

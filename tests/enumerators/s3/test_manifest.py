@@ -242,6 +242,16 @@ def test_the_manifest_at_which_a_group_waits_is_not_merged():
     assert merged.with_holding(read, 50).holding == {first: 1}
 
 
+def test_manifests_that_came_before_the_one_that_was_read_last_still_do_once_they_are_merged():
+    standing, (*ahead, last, newer) = live(*[[99]] * MOST_MANIFESTS, [5], [6])
+    read = {last: 1}
+    merged = standing.with_holding(read, NEVER_MS).merged(read).standing
+    rest = next(split for split in merged.live if split not in standing.live)
+    assert (len(merged.live[rest]), merged.live.keys()) == (len(ahead), {last, newer, rest})
+    assert merged.with_holding(read, NEVER_MS).holding == {newer: 1}
+    assert merged.with_holding({**read, newer: 1}, NEVER_MS).holding == {newer: 1}
+
+
 def test_what_was_seen_is_named_beside_the_manifest_and_each_of_its_runs_is_written_once():
     memory = seen("a", "b")
     step = BEGIN.after_round(chunk_table([chunk("a"), chunk("b")]), memory)
