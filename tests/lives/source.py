@@ -82,7 +82,7 @@ class Enumerator(SplitEnumerator):
 
     said: its last extents.  first_said: those with which the run began.
     said_away: the splits without a leader.
-    said_at_ms, said_grown: the wall clock at the last extents, and when each split had grown last.
+    said_at_ms: the wall clock of the last plan.  said_grown: when each split had grown last, at the last extents.
     """
 
     def __init__(self, source: LifeSource, present: Present, member: int, state: Mapping[str, Any] | None) -> None:
@@ -112,6 +112,9 @@ class Enumerator(SplitEnumerator):
     def stops(self, splits):
         return dict.fromkeys(splits, self._present.options.stop)
 
+    def hold_from(self, event_time_ms):
+        self.said_at_ms = self._present.clock.wall_ms  # no other look at the clock has followed that of the plan
+
     def extents(self, splits):
         if self._source._frozen is not None:
             return {s: extent for s, extent in self._source._frozen.items() if s in splits}
@@ -122,7 +125,6 @@ class Enumerator(SplitEnumerator):
         }
         if self.first_said is None:
             self.first_said = self.said
-        self.said_at_ms = self._present.clock.wall_ms
         self.said_grown = {s: self._logs[s].grown_at_s for s in self.said}
         self._may_be_away, self.said_away = False, {}
         self._present.happen_meanwhile()

@@ -232,7 +232,8 @@ class Clock(clocks.Clock):
 
     @property
     def wall_ms(self) -> int:
-        return int(self.wall() * 1000)
+        """What the wall clock shows, without a look at it."""
+        return int((self.begin_s + self.now + self.adjusted_s) * 1000)
 
     @contextmanager
     def standing_at(self, wall_ms: int) -> Iterator[None]:
