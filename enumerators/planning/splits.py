@@ -249,7 +249,7 @@ class _IdleTimers:
             for split, extent in extents.items()
             if _has_nothing_to_read(extent, positions[split])
         }
-        idle = {split for split, since_s in self._since_s.items() if judged_s - since_s >= self._timeout_s}
+        idle = {split for split, since_s in self._since_s.items() if since_s <= judged_s - self._timeout_s}
         waiting = (since_s for split, since_s in self._since_s.items() if split not in idle)
         self.due_s = min(waiting, default=float("inf")) + self._timeout_s
         return idle

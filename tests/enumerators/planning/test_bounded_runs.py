@@ -160,9 +160,10 @@ def test_a_partition_that_ended_holds_the_others_in_the_run_that_reads_it_and_is
     assert left == [4 * 60 + 1, 0]  # nothing is read at the bound
 
 
-def test_a_partition_that_ended_stays_idle_in_all_runs_that_come_after_though_each_takes_time():
+@pytest.mark.parametrize("timeout_s", [60, 0.3])  # no binary fraction is 0.3
+def test_a_partition_that_ended_stays_idle_in_all_runs_that_come_after_though_each_takes_time(timeout_s):
     clock = Producers(ahead=0, ended=0, ends={"ended": HOUR_S})
-    stream, left = Stream(clock), []
+    stream, left = Stream(clock, HOURLY.with_idleness(timedelta(seconds=timeout_s))), []
     for _ in range(6):
         clock.sleep(HOUR_S)
         stream.run()
