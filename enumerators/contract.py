@@ -73,12 +73,14 @@ class OwnHooks:
         del splits
         return None
 
-    def hold_from(self, event_time_ms: int) -> None:
-        """Learn from which event time on records wait for the clock; ``NEVER_MS``: none does.
+    def begin_plan(self, positions: Positions, held_from_ms: int) -> None:
+        """Learn how far each split was read, and from which event time on records wait for the clock.
+
+        held_from_ms: ``NEVER_MS``: none waits.
 
         Called before every plan, before the extents: no I/O.
         """
-        del event_time_ms
+        del positions, held_from_ms
 
     def validate(self, positions: Positions) -> Mapping[SplitId, Divergence]:
         """Return the splits whose records before the position are not those that were read.

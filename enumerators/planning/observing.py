@@ -86,7 +86,7 @@ class Observer:
         self._read_at_ms = before.horizon_ms
         # The only look at the clock for the batch.
         self.horizon_ms = self.horizon_now_ms()
-        enumerator.hold_from(self.horizon_ms if self._holds_future else NEVER_MS)
+        enumerator.begin_plan(positions, self.horizon_ms if self._holds_future else NEVER_MS)
         enumerator.commit(needed_from(before.generators, positions))
         observed = self.splits.find(before, self.horizon_ms, bounded=bounded, look=may_differ)
         if self.generated is not None:

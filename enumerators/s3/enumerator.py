@@ -62,7 +62,7 @@ class S3Enumerator(SplitEnumerator):
         self._cleaning: SourceCleaning | None = None
         self._restored = False
         self._committed: Positions = {}
-        self._held_from_ms = NEVER_MS
+        self._read, self._held_from_ms = self._committed, NEVER_MS
         # What had been read when the running round began, and where the last round found nothing after it.
         self._looks_after: Positions | None = None
         self._nothing_after: Positions | None = None
@@ -81,14 +81,14 @@ class S3Enumerator(SplitEnumerator):
             self._standing = self._standing.with_manifest(self._folder.manifest(split))
         return self.live[split]
 
-    def hold_from(self, event_time_ms: int) -> None:
-        """Take in which chunks wait for the clock."""
-        self._held_from_ms = event_time_ms
+    def begin_plan(self, positions: Positions, held_from_ms: int) -> None:
+        """Take in how far manifests were read, where a generator may still need less, and which chunks wait."""
+        self._read, self._held_from_ms = dict(positions), held_from_ms
+        self._find_holding()
 
     def commit(self, positions: Positions) -> None:
         """Take in the manifests in the stored offset, and how far each was read."""
         is_news, self._committed = positions != self._committed, dict(positions)
-        self._find_holding()
         number = self._standing.greatest_number(positions)
         if self._notifications is not None:
             self._notifications.held.stored(number)
@@ -200,7 +200,7 @@ class S3Enumerator(SplitEnumerator):
 
     def _find_holding(self) -> None:
         if self._holds_group:
-            self._standing = self._standing.with_holding(self._committed, self._held_from_ms)
+            self._standing = self._standing.with_holding(self._read, self._held_from_ms)
 
     def _restore(self) -> None:
         """Restore the manifests and the memory that the first offset of this run names."""

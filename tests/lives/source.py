@@ -112,7 +112,7 @@ class Enumerator(SplitEnumerator):
     def stops(self, splits):
         return dict.fromkeys(splits, self._present.options.stop)
 
-    def hold_from(self, event_time_ms):
+    def begin_plan(self, positions, held_from_ms):
         self.said_at_ms = self._present.clock.wall_ms  # no other look at the clock has followed that of the plan
 
     def extents(self, splits):
