@@ -62,7 +62,7 @@ class ManifestStanding:
     """The manifests that are still needed, and the snapshot of the objects found.
 
     snapshot: with the number of the last manifest; others fill in its ``clean``.
-    live: the manifests, in the order in which they came.
+    live: the manifests; those that came before the last one that was read may have been merged.
     holding: the manifests that hold back the others of a group even once they are read, and the end of what may be read
         of each: those that came after the last one that has been read, or else that one, since others follow it.
     last: the last one that has been read; None: there is none, or nobody asked.

@@ -102,8 +102,8 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
     ending_offsets: the ends, exclusive: ``latest``, or an offset for every partition; resolved once per run.  A stream
         without an end never ends.
     ending_offsets_by_timestamp: end at a time per partition, as ``ending_timestamp``.  Precedes ``ending_offsets``.
-    ending_timestamp: end before the first record at or after this time, in all partitions.  Takes precedence over the
-        other two ends.  A stream waits ``idleTimeout`` for that record, after this time and after the last one.
+    ending_timestamp: end before the first record at or after this time, in all partitions; precedes the other ends.  A
+        stream waits for that record until ``idleTimeout`` after this time and the last one, and for open transactions.
     archive: an archive of the topics.  A Delta table: ``delta:`` and its folder, which all executors share, or
         ``delta:s3://bucket/prefix``.  An Iceberg table: ``iceberg:catalog.namespace.table``, with a catalog of
         pyiceberg's configuration.  Or what ``tidegate archive`` writes: the folder, or ``s3://bucket/prefix``.
