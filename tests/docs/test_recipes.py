@@ -177,7 +177,7 @@ def test_a_mark_closes_the_windows_of_changes(spark, run, kafka, produce, tmp_pa
     records = [*((b"k", change("orders", BEGIN + at), BEGIN) for at in (0, 100, MINUTE - 1)), (b"k", None, BEGIN)]
     records += [(b"h", change("heartbeat", BEGIN + MINUTE + 1000, complete_up_to=mark), BEGIN)]
     produce(topic, records, partitions=1)
-    query = run(CHANGES, **{"shop.public.orders": topic})["query"]
+    query = run(CHANGES, **{"shop.public.orders": topic, "query.awaitTermination()": ""})["query"]
     written, closed = tmp_path / "changes", []
 
     def closes():
