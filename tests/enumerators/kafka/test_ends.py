@@ -8,7 +8,7 @@ import pytest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from tests.enumerators.kafka.test_enumerator import transactional
-from tests.enumerators.kafka.test_recreation import NEW, OLD, Run, archived, fill, new_topic
+from tests.enumerators.kafka.test_recreation import OLD, Run, archived, drained_without, fill, new_topic
 from tests.support.command import await_that
 from tests.support.logs import Clock
 from tidegate import KafkaSource
@@ -71,12 +71,7 @@ def test_the_end_of_a_topic_that_is_deleted_before_the_time_ends_no_running_quer
     topic, other = new_topic(kafka, 10), new_topic(kafka, 10)
     ends = {"ending_offsets_by_timestamp": {topic: {0: in_an_hour()}, other: {0: in_an_hour()}}}
     query = run(topic, other, fail_on_data_loss=False, **ends)
-    _, last = query.drain()
-    kafka.delete_topic(topic)
-    fill(kafka, other, 1, NEW)
-    records, last = query.drain(last)
-    assert records == [(other, 0, 10, NEW)]
-    assert last["positions"] == {f"{other}-0": 11}
+    last = drained_without(kafka, query, topic, other)
     with pytest.raises(OptionError, match=f"^endingOffsetsByTimestamp names partition {topic}-0, which is not among"):
         run(topic, other, fail_on_data_loss=False, **ends).latest_offset(last)
 
