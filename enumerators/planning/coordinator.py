@@ -302,8 +302,8 @@ class SourceCoordinator:
             {**before.add_ons, **settings.add_ons},
             opened.splits.quiet(progress.positions, progress.idle),
             # Rule 8: a clock alone makes no other offset.  But a batch that reads always has another one, even if a
-            # split that holds other records now is read from and to where the batch before did.  One that passes over
-            # deleted records has tasks, too, which must be the same when it is repeated.
+            # split that holds other records now is read from and to where the batch before did.  A batch that only
+            # passes over deleted records also has tasks, and its repeat must plan the same ones.
             opened.horizon_ms
             if planned.ranges or progress.positions != before.progress.positions
             else before.horizon_ms,

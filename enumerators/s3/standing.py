@@ -65,7 +65,7 @@ class ManifestStanding:
     live: the manifests; those that came before the last one that was read may have been merged.
     holding: the manifests that hold back the others of a group even once they are read, and the end of what may be read
         of each: those that came after the last one that has been read, or else that one, since others follow it.
-    last: the last one that has been read; None: there is none, or nobody asked.
+    last: the last one that has been read; None: none has been, or the source holds back no group.
     """
 
     snapshot: S3Snapshot
@@ -131,7 +131,7 @@ class ManifestStanding:
     def merged(self, committed: Positions) -> Step:
         """Merge the rests of manifests, if there are too many: where that is enough, of those before ``last``.
 
-        The last one itself stays, and so do those after it if they are few: what is merged comes before them, too.
+        The last one itself stays, and so do those after it if they are few, because what is merged comes before them.
         """
         if len(self.live) <= MOST_MANIFESTS:
             return Step(self, {})

@@ -133,7 +133,7 @@ def test_an_object_of_the_future_that_waits_for_the_clock_frees_nobody(pair, upl
 @pytest.mark.parametrize("bounded", [False, True])
 def test_an_object_of_the_future_is_read_once_its_time_has_come(pair, bounded):
     both = pair(begin_ms=NOW_MS, future_event_time="hold", bounded=bounded)
-    to_come_ms = NOW_MS + 86_400_000 + 3000  # in 3 s, it is no more than maxFutureSkew ahead
+    to_come_ms = NOW_MS + 86_400_000 + 3000  # more than maxFutureSkew ahead for 3 s
     both.put(NOW_MS)
     both.put(to_come_ms)
     both.go_on(2)
@@ -186,7 +186,7 @@ def test_a_manifest_that_was_idle_is_not_late_once_another_one_follows_it(pair, 
         both.clock.sleep(0.25)
         offsets.append(both.objects.offset)
     assert [offset["late"] for offset in offsets if "late" in offset] == []
-    # So a run that begins by repeating the batch does not hold back the others at the beginning of time.
+    # Otherwise a run that begins by repeating the batch would hold back the others at the beginning of time.
     both.objects.run.close()
     both.objects.start()
     lows_ms = []
