@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from typing_extensions import override
 
 from tidegate.errors import CorruptDataError
-from tidegate.readers.archive.archive import Archive, Group, between
+from tidegate.readers.archive.archive import Archive
 from tidegate.readers.archive.objects import ArchivedObject
+from tidegate.readers.archive.table_file import OpenTable, TableFile
 from tidegate.readers.arrow import compute as pc
-from tidegate.readers.arrow.arrays import BATCH_BYTES, MOST_ROWS, int64_values
-from tidegate.readers.formats.parquet import column_ranges, row_bytes
 from tidegate.readers.objects.file import ObjectFile
 from tidegate.readers.objects.values import SMALL_BYTES, TAIL_BYTES
 from tidegate.readers.places.place import Place
@@ -25,7 +25,6 @@ from tidegate.readers.places.place import Place
 FOOTER_KEY = b"tidegate.archive"
 """The key of an object's path in the metadata of its file."""
 
-_MICROSECONDS = 1000  # in a millisecond
 GROUP_BYTES = 4 << 20  # of decoded records in a row group, which is read as a whole, even if a range ends in it
 _IN_ORDER = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
 _REPEATED = ["topic", "partition", "timestampType"]
@@ -45,12 +44,15 @@ class ParquetObjects(Archive):
 
     @contextmanager
     @override
-    def open(self, file: ArchivedObject) -> Iterator[_OpenParquet]:
-        obj = file
-        with opened_parquet(self.place, obj.path, obj.size) as (parquet, source):
-            if (parquet.metadata.metadata or {}).get(FOOTER_KEY) != obj.path.encode():
+    def open(self, file: ArchivedObject) -> Iterator[OpenTable]:
+        topic, _, partition = file.folder.rpartition("/")
+        fixed = {"topic": topic, "partition": int(partition)}
+        rows = TableFile(file.path, file.size, topic, int(partition), file.first, file.next, tuple(fixed.items()), ())
+        with opened_parquet(self.place, file.path, file.size) as (parquet, source):
+            if (parquet.metadata.metadata or {}).get(FOOTER_KEY) != file.path.encode():
                 raise pa.ArrowInvalid("its footer has another name")
-            yield _OpenParquet(parquet, source, obj)
+            paths = {name: name for name in parquet.schema_arrow.names if name not in fixed}
+            yield OpenTable(parquet, source, rows, paths, deleted=np.empty(0, np.int64))
 
 
 @contextmanager
@@ -74,62 +76,6 @@ def opened_parquet(place: Place, path: str, size: int) -> Iterator[tuple[pq.Parq
         except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
             address = place.address(path)
             raise CorruptDataError(f"the archived object {address} cannot be read: {problem}") from problem
-
-
-class _OpenParquet:
-    """An open object.
-
-    source: where ranges are held ahead of their use; None: it would not be faster.
-    """
-
-    def __init__(self, file: pq.ParquetFile, source: ObjectFile | None, obj: ArchivedObject) -> None:
-        self._file, self._source, self._obj = file, source, obj
-        self._leaves = {file.metadata.schema.column(leaf).path: leaf for leaf in range(file.metadata.num_columns)}
-        self.groups = list(self._grouped())
-
-    def _grouped(self) -> Iterator[Group]:
-        before = self._obj.first - 1
-        for number in range(self._file.metadata.num_row_groups):
-            first, last = self._bounds(number, "offset")
-            if not before < first <= last < self._obj.next:
-                raise pa.ArrowInvalid(f"it holds offsets {first} to {last}, unlike its name or out of order")
-            yield Group(number, first, last, self._bounds(number, "timestamp")[1] // _MICROSECONDS)
-            before = last
-
-    def _bounds(self, number: int, column: str) -> tuple[int, int]:
-        statistics: Any = self._file.metadata.row_group(number).column(self._leaves[column]).statistics
-        if statistics is None or not statistics.has_min_max:
-            raise pa.ArrowInvalid(f"its footer has no bounds of {column}")
-        return statistics.min_raw, statistics.max_raw
-
-    def read(
-        self, number: int, start: int, end: int, schema: pa.Schema, ahead: Iterable[int] = ()
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a row group."""
-        metadata, before = self._file.metadata, -1
-        tops = tuple(f"{name}." for name in schema.names)
-        leaves = [leaf for path, leaf in self._leaves.items() if f"{path}.".startswith(tops)]
-        if self._source is not None:
-            self._source.hold(ranges_ahead(metadata, [*ahead] or [number], leaves))
-        rows = min(MOST_ROWS, max(1, BATCH_BYTES // max(1, row_bytes(metadata, number, leaves))))
-        for raw in self._file.iter_batches(rows, row_groups=[number], columns=schema.names, use_threads=False):
-            batch = raw.select(schema.names).cast(schema)
-            offsets = int64_values(batch.column("offset"))
-            if not before < offsets[0] or (offsets[1:] <= offsets[:-1]).any():
-                raise pa.ArrowInvalid("its offsets are out of order")
-            before = int(offsets[-1])
-            yield from between([batch], start, end)
-
-
-def ranges_ahead(metadata: Any, numbers: list[int], leaves: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield the spans of the next two row groups, and of more if they are small."""
-    size = 0
-    for count, number in enumerate(numbers):
-        if count > 1 and size > SMALL_BYTES:
-            return
-        for start, end in column_ranges(metadata, number, leaves):
-            size += end - start
-            yield start, end
 
 
 def write_object(

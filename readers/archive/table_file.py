@@ -1,4 +1,4 @@
-"""The records of a partition in a data file of a table, which may hold others, in any order."""
+"""The records of a partition in a file of an archive, which may hold others, in any order."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 
 from tidegate.readers.archive.archive import Group, Partition, in_order
 from tidegate.readers.archive.columns import leaves_of, value_at
-from tidegate.readers.archive.parquet import ranges_ahead
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.arrays import BATCH_BYTES, MOST_ROWS, int64_values, integers, repeated, repeated_text
-from tidegate.readers.formats.parquet import row_bytes, statistics_times
+from tidegate.readers.formats.parquet import column_ranges, row_bytes, statistics_times
 from tidegate.readers.objects.file import ObjectFile
+from tidegate.readers.objects.values import SMALL_BYTES
 
 _EVER = 2**63 - 1
 _NO_TIME_US = -1000  # a record without a timestamp has -1 ms in Kafka
@@ -24,7 +24,7 @@ _WHERE = ("topic", "partition", "offset")
 
 
 class TableFile(NamedTuple):
-    """A data file of a table, as far as it is about one partition.
+    """A file of an archive, as far as it is about one partition.
 
     path: its address.
     fixed: the values of columns that are the same in all its rows, and perhaps not in the file.
@@ -97,7 +97,7 @@ class OpenTable:
         if self._source is not None:
             paths = [path for name, path in self._paths.items() if name in payload or name in _WHERE]
             wanted = leaves_of(iter(paths), self._leaves)
-            self._source.hold(ranges_ahead(self._parquet.metadata, [*ahead] or [number], wanted))
+            self._source.hold(_ranges_ahead(self._parquet.metadata, [*ahead] or [number], wanted))
         rows, offsets = self._rows(number, start, end)
         if len(rows):
             batches = self._picked(number, rows, offsets, schema, payload)
@@ -232,3 +232,14 @@ def _as_kafka(column: Any, field: pa.Field) -> Any:
 def where(mask: pa.Array) -> npt.NDArray[np.bool_]:
     """Return where a mask is true; a null is not."""
     return np.asarray(pc.fill_null(mask, fill_value=False).cast(pa.uint8())).astype(np.bool_)
+
+
+def _ranges_ahead(metadata: Any, numbers: list[int], leaves: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the next two row groups, and of more if they are small."""
+    size = 0
+    for count, number in enumerate(numbers):
+        if count > 1 and size > SMALL_BYTES:
+            return
+        for start, end in column_ranges(metadata, number, leaves):
+            size += end - start
+            yield start, end
