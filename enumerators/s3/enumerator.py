@@ -93,7 +93,7 @@ class S3Enumerator(SplitEnumerator):
         if self._notifications is not None:
             self._notifications.held.stored(number)
         if is_news:
-            self._clean_what_is_read()
+            self._clean_what_is_read(positions, self.live)
 
     def discover(self) -> Collection[SplitId]:
         """Return the live manifests, including a new one for new objects.
@@ -101,7 +101,7 @@ class S3Enumerator(SplitEnumerator):
         The first call waits for its round, and later ones for some seconds; see BackgroundRounds.
         """
         self._restore()
-        self._clean_what_is_read()
+        self._clean_what_is_read(self._committed, self.live)
         self._find_holding()
         self._standing = self._standing.without_read(self._committed)
         if not self._rounds.is_running:
@@ -110,7 +110,10 @@ class S3Enumerator(SplitEnumerator):
         if chunks is not None:
             self._nothing_after = None if len(chunks) else self._looks_after
             self._take_in(chunks)
-        self._adopt(self._standing.merged(self._committed))
+        # A merged manifest begins after what was read: a generator that has not seen all of that no longer can.
+        merged = self._standing.merged(self._read)
+        self._clean_what_is_read(self._read, self.live.keys() - merged.standing.live.keys())
+        self._adopt(merged)
         self._find_holding()
         if self._cleaning is not None:
             self._cleaning.go_on(self.live)
@@ -262,11 +265,11 @@ class S3Enumerator(SplitEnumerator):
             _LOG.info("manifest %s holds %d chunks", split, len(step.standing.live[split]))
         self._standing = step.standing
 
-    def _clean_what_is_read(self) -> None:
+    def _clean_what_is_read(self, positions: Positions, splits: Collection[SplitId]) -> None:
         if self._cleaning is None:
             return
-        for split, end in self._committed.items():
-            if end and split in self.live:
+        for split, end in positions.items():
+            if end and split in splits:
                 self._cleaning.advance(self.live[split], end)
         self._cleaning.go_on(self.live)
 

@@ -128,7 +128,7 @@ class ManifestStanding:
         noted = with_chunks.standing.with_seen(seen)
         return Step(noted.standing, {**with_chunks.files, **noted.files})
 
-    def merged(self, committed: Positions) -> Step:
+    def merged(self, read: Positions) -> Step:
         """Merge the rests of manifests, if there are too many: where that is enough, of those before ``last``.
 
         The last one itself stays, and so do those after it if they are few, because what is merged comes before them.
@@ -140,6 +140,8 @@ class ManifestStanding:
         if len(kept) >= MOST_MANIFESTS:
             kept = {split: manifest for split, manifest in kept.items() if split == self.last}
         rests = {split: manifest for split, manifest in self.live.items() if split not in kept}
-        chunks = [manifest.chunks(committed.get(split, 0), len(manifest)) for split, manifest in rests.items()]
+        chunks = [manifest.chunks(read.get(split, 0), len(manifest)) for split, manifest in rests.items()]
         merged = Manifest.build(self.greatest_number(rests), pa.Table.from_batches(chunks))
+        if not len(merged):
+            return Step(replace(self, live=kept), {})
         return Step(replace(self, live=kept).with_manifest(merged), {merged.id: merged.data})

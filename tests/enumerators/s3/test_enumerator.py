@@ -15,7 +15,6 @@ from tests.enumerators.s3.queries import LATER_S, MOST_MANIFESTS, all_once, disc
 from tests.support.command import await_that
 from tests.support.logs import Clock
 from tidegate.alignment.budget import Budget
-from tidegate.alignment.splits import NEVER_MS, Extent
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.s3.discovery import rounds
 from tidegate.enumerators.s3.discovery.listing import ListingRules, ObjectListing
@@ -139,17 +138,6 @@ def test_a_manifest_is_not_settled_where_a_chunk_whose_time_has_come_was_read_af
         assert extent(2, 100) == (2, False)
         source.discover()
         assert extent(2, 100) == (2, True)
-
-
-def test_a_manifest_that_a_generator_still_needs_holds_the_others_until_a_round_found_nothing(store):
-    store.put("a", [5])
-    with closing(enumerator(store, None, holds_group=True)) as source:
-        (split,) = source.discover()
-        source.begin_plan({split: 1}, NEVER_MS)
-        source.commit({split: 0})
-        assert not source.extents([split])[split].settled
-        source.discover()
-        assert source.extents([split])[split] == Extent(0, 1, complete=False)
 
 
 def test_a_round_that_times_out_is_a_failure_and_not_one_that_takes_long(query, store):
