@@ -22,6 +22,7 @@ from dataclasses import asdict, replace
 from typing import NamedTuple
 
 from tidegate.alignment.group import GroupBound, Member, group_bound
+from tidegate.alignment.plan import Progress
 from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import NoteFolder
@@ -79,7 +80,8 @@ class GroupFolder:
         self._stored: Mapping[str, _Peer] = {}  # members that the last offset names
         self._stored_id: str | None = None
         self._met: set[str] = set()
-        self._joined = self._is_bounded = self._is_done = self._first_plan_is_over = False
+        self._joined = self._is_bounded = self._is_done = self._first_plan_is_over = self._has_planned = False
+        self._next_low_ms: int | None = None
         self._plans = 0
         self._waits_for: tuple[str, int | None] | None = None
         self._progress: Json | None = None
@@ -87,6 +89,21 @@ class GroupFolder:
         self._left = threading.Event()
         self._patience = _Patience(clocks, max(_POLL_S, notes.repeat_s))
         self._joined_at, self._joined_ms = 0.0, 0
+
+    def go_on(self, state: Json | None, progress: Progress, *, bounded: bool) -> None:
+        """Join with the state in the start offset; until the first plan, hold the others where it may have left rows.
+
+        progress: of that offset.  No unread record is older than its bound by more than the max drift, unless it is
+            late.  A split that was late and has been read may be behind that, but not behind the watermark.  The offset
+            does not say whether there is one, so the others wait at the lower of the two until the first plan of this
+            run has found its low, which may take long.
+        """
+        has_joined = self._joined
+        self.join(state, bounded=bounded)
+        if not has_joined:
+            bound_ms, in_time_ms = None if progress.late else progress.bound_ms, progress.in_time_ms
+            low_ms = 0 if bound_ms is None else bound_ms - self._me.max_drift_ms
+            self.tell(low_ms if in_time_ms is None else min(low_ms, in_time_ms))
 
     def join(self, state: Json | None, *, bounded: bool = False) -> None:
         """Continue as the member that the start offset names.
@@ -134,9 +151,18 @@ class GroupFolder:
         if is_news or self._clock() - self._renewed_at >= self._notes.repeat_s:
             self._write()
 
-    def stored(self) -> None:
-        """Learn that an offset of this run is stored: who begins where this run began is now another member."""
-        self._after = self._run
+    def planned(self, next_low_ms: int | None) -> None:
+        """Note the low after a batch whose offset is not stored yet."""
+        self._has_planned, self._next_low_ms = True, next_low_ms
+        self.tell_done(done=False)
+
+    def stored(self, state: Json | None, progress: Progress, *, bounded: bool) -> None:
+        """Report the low after a batch: Spark has stored its offset, so it will be read in any case."""
+        if not self._has_planned:  # this batch is replayed before the first plan of this run
+            self.go_on(state, progress, bounded=bounded)
+            return
+        self._after = self._run  # who begins where this run began is now another member
+        self.tell(self._next_low_ms)
 
     def tell_done(self, *, done: bool) -> None:
         """Report after a plan whether this member reads nothing more before records come, or before its next run."""

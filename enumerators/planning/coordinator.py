@@ -3,7 +3,7 @@
 FLIP-27 calls it SourceCoordinator.  It lives in the planner process of a query, and knows nothing about Spark.  It
 holds only soft state: the answers of this run, and the last plan.
 
-A plan is pure, so all exchange with an alignment group happens in the coordinator's membership.
+A plan is pure, so all exchange with an alignment group happens here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tidegate.alignment.budget import UNLIMITED, Budget
 from tidegate.alignment.generators import new_generator
 from tidegate.alignment.group import GroupBound
-from tidegate.alignment.plan import Limits, Observed, Plan, Progress, SplitState
+from tidegate.alignment.plan import Limits, Observed, Plan, SplitState
 from tidegate.alignment.planner import plan
 from tidegate.alignment.splits import SplitRange
 from tidegate.alignment.standing import Standing
@@ -35,107 +35,6 @@ from tidegate.enumerators.planning.run_log import RunLog
 from tidegate.enumerators.planning.settings import CoordinatorSettings
 from tidegate.errors import PositionGoneError, UnavailableError
 from tidegate.readers.contract import ReadTask
-
-
-class Membership:
-    """The membership of one run in an alignment group: it reports its low to the others, and gets a bound from them.
-
-    Without a group it does nothing.
-    """
-
-    def __init__(self, group: GroupFolder | None, max_drift_ms: int | None) -> None:
-        self._group, self._max_drift_ms = group, max_drift_ms or 0
-        self._has_joined = self._has_planned = False
-        self._next_low_ms: int | None = None
-
-    @property
-    def is_member(self) -> bool:
-        """Whether the source is in a group."""
-        return self._group is not None
-
-    def join(self, stored: Json | None, progress: Progress, *, bounded: bool) -> None:
-        """Continue as the member that the start offset names.  Called before every plan.
-
-        progress: of that offset.  No unread record is older than its bound by more than the max drift, unless it is
-            late.  A split that was late and has been read may be behind that, but not behind the watermark.  The offset
-            does not say whether there is one, so the others wait at the lower of the two until the first plan of this
-            run has found its low, which may take long.
-        """
-        if self._group is None:
-            return
-        self._group.join(stored, bounded=bounded)
-        if not self._has_joined:
-            self._has_joined = True
-            bound_ms, in_time_ms = None if progress.late else progress.bound_ms, progress.in_time_ms
-            low_ms = 0 if bound_ms is None else bound_ms - self._max_drift_ms
-            self._group.tell(low_ms if in_time_ms is None else min(low_ms, in_time_ms))
-
-    def bound(self, standing: Standing) -> GroupBound | None:
-        """Report our low to the others, and return the bound that they set for us."""
-        if self._group is None:
-            return None
-        until_ms = standing.before.bound_ms  # while a member is missing, nothing past the last bound is read
-        if until_ms is None:
-            until_ms = min(standing.heads_ms.values(), default=None)
-        return self._group.bound(standing.group_low_ms, until_ms)
-
-    def has_news(self, stored: Json | None) -> bool:
-        """Return whether the next offset must name this source's group, or new members of it."""
-        return self._group is not None and (stored is None or self._group.grew())
-
-    def holder(self, planned: Plan) -> str | None:
-        """Return the member that holds back one of our splits."""
-        paused = any(said.state is SplitState.PAUSED for said in planned.splits.values())
-        return planned.held_by if paused and planned.held_by not in planned.splits else None
-
-    def waits_for(self, holder: str | None) -> bool:
-        """Return whether the member that holds us back may still read something while this bounded run lasts."""
-        return self._group is not None and self._group.waits_for(holder)
-
-    def has_news_of(self, member: str) -> bool:
-        """Return whether the next run must know something about a member that the start offset does not say."""
-        return self._group is not None and self._group.has_news_of(member)
-
-    def wait(self, held_by: str) -> bool:
-        """Wait for the member that holds us back.  True: plan again; False: patience is over, so the plan is final."""
-        return self._group is not None and self._group.wait(held_by)
-
-    def name_of(self, planned: Plan) -> str | None:
-        """Return the name of the split or the member that sets the bound, for display."""
-        if self._group is None or planned.held_by is None or planned.held_by in planned.splits:
-            return planned.held_by
-        return self._group.name_of(planned.held_by)
-
-    def snapshot(self) -> Json | None:
-        """Return the state that ``join`` needs after a restart."""
-        return None if self._group is None else self._group.snapshot()
-
-    def planned(self, planned: Plan) -> None:
-        """Note the low after a batch whose offset is not stored yet."""
-        self._has_planned, self._next_low_ms = True, planned.next_low_ms
-        if self._group is not None:
-            self._group.tell_done(done=False)
-
-    def stored(self, group: Json | None, progress: Progress, *, bounded: bool) -> None:
-        """Report the low after a batch: Spark has stored its offset, so it will be read in any case."""
-        if self._group is None:
-            return
-        if self._has_planned:
-            self._group.stored()
-            self._group.tell(self._next_low_ms)
-        else:  # this batch is replayed before the first plan of this run
-            self.join(group, progress, bounded=bounded)
-
-    def unchanged(self, *, done: bool) -> None:
-        """Report after a plan without a batch whether we read no more before records come, or in this bounded run."""
-        if self._group is not None:
-            self._group.tell_done(done=done)
-
-    def leave(self) -> None:
-        """Stop holding back the others, unless a bounded run has ended; may be called twice."""
-        if self._group is not None:
-            self._group.leave()
-
 
 _LOG = logging.getLogger("tidegate.planner")
 _MORE_ATTEMPTS = 4
@@ -177,7 +76,7 @@ class SourceCoordinator:
         feed: ReaderFeed | None = None,
     ) -> None:
         self._source, self._open, self._settings, self._cores = source, open_enumerator, settings, cores
-        self._membership = Membership(group, settings.watermarks.max_drift_ms)
+        self._group = group
         self._pace, self._clocks, self._feed = pace, clocks, feed
         self._log = RunLog(source)
         self._reporter = ProgressReporter(self._log, clocks)
@@ -212,7 +111,8 @@ class SourceCoordinator:
     def tasks_between(self, before: Offset, after: Offset) -> list[ReadTask]:
         """Return the same tasks as ``tasks``, for offsets of this source."""
         self.batch += 1
-        self._membership.stored(after.group, after.progress, bounded=self._is_bounded)
+        if self._group is not None:
+            self._group.stored(after.group, after.progress, bounded=self._is_bounded)
         before.check_add_ons(self._settings.add_ons)
         opened = self._open_once(after)
         if before == after:  # the starts in ``after`` belong to an earlier batch
@@ -241,7 +141,8 @@ class SourceCoordinator:
         if self._opened is not None:
             self._opened.enumerator.close()
             self._opened = None
-        self._membership.leave()
+        if self._group is not None:
+            self._group.leave()
 
     def _open_once(self, before: Offset) -> Observer:
         if self._opened is None:
@@ -266,13 +167,14 @@ class SourceCoordinator:
         put_off = unread < min_rows and self._may_put_off(before, planned, observed)
         # A batch that waits is planned many times, and reads nothing before the last one.
         reported = replace(planned, ranges={}, progress=observed.progress, oldest_ms=None) if put_off else planned
-        self._reporter.report(reported, observed.extents, opened, self._membership.name_of(reported))
+        self._reporter.report(reported, observed.extents, opened, self._holder_name(reported))
         # A repeated offset would end a bounded run, which must not end while other members hold it back.
         if put_off or (is_nothing and held_by is None):
-            is_done = not put_off and (self._is_bounded or self._membership.holder(planned) is None)
-            self._membership.unchanged(done=is_done)
+            is_done = not put_off and (self._is_bounded or holding_member(planned) is None)
+            if self._group is not None:
+                self._group.tell_done(done=is_done)
             if self._is_bounded:
-                self._log.ended(reported, unread, self._membership.name_of(planned))
+                self._log.ended(reported, unread, self._holder_name(planned))
             opened.pause(start, self._changes_by_itself_at_s(opened, unread, put_off=put_off))
             return start
         offset = self._commit(before, planned, observed, opened, waits=0 if held_by is None else before.waits + 1)
@@ -293,7 +195,7 @@ class SourceCoordinator:
             progress,
             observed.starts,
             opened.enumerator.snapshot(),
-            self._membership.snapshot(),
+            None if self._group is None else self._group.snapshot(),
             waits,
             Hollow(opened.index.stretches_before(progress.positions, _LONG_STRETCH), settings.options_digest),
             None if opened.generated is None else opened.generated.snapshot(progress.positions),
@@ -312,7 +214,8 @@ class SourceCoordinator:
         self._last_offset = (offset, after)
         opened.splits.stored()
         opened.go_on()
-        self._membership.planned(planned)
+        if self._group is not None:
+            self._group.planned(planned.next_low_ms)
         self._batch_at_s = self._clocks.monotonic()
         return offset
 
@@ -320,27 +223,45 @@ class SourceCoordinator:
         """Return when a plan may change though no extent does: by a group, by generators or by a clock."""
         holds_by_clock = self._settings.event_times.future == "hold" and unread > 0
         says_more = opened.generated is not None or self._settings.limits.by_completeness
-        if self._membership.is_member or says_more or holds_by_clock:
+        if self._group is not None or says_more or holds_by_clock:
             return float("-inf")
         return self._batch_at_s + self._settings.max_trigger_delay_s if put_off else float("inf")
 
     def _decide(self, before: Offset, observed: Observed, opened: Observer, limits: Limits) -> _Decision:
         """Plan, and plan again while a bounded run can only wait for its group."""
-        self._membership.join(before.group, before.progress, bounded=self._is_bounded)
+        group = self._group
+        if group is not None:
+            group.go_on(before.group, before.progress, bounded=self._is_bounded)
         while True:
-            planned = plan(observed, limits, opened.index, self._membership.bound)
+            planned = plan(observed, limits, opened.index, self._group_bound)
             # The first offset always differs, or the starts would not be fixed.  Other records with the same positions
             # are also news: a topic was recreated, and was filled as far as before.
             is_same = not before.is_first and not observed.starts and planned.progress == before.progress
-            is_nothing = is_same and not self._membership.has_news(before.group)
-            holder = self._membership.holder(planned) if is_nothing and self._is_bounded else None
-            held_by = holder if self._membership.waits_for(holder) else None
-            if held_by is None or not self._membership.wait(held_by):
+            is_nothing = is_same and (group is None or not group.grew())
+            holder = holding_member(planned) if is_nothing and self._is_bounded else None
+            held_by = holder if group is not None and group.waits_for(holder) else None
+            if group is None or held_by is None or not group.wait(held_by):
                 has_news = opened.splits.has_new_timers or opened.bad_record_count(before) != before.bad_records
                 has_news |= is_nothing and opened.enumerator.has_news(before.enumerator)
-                if holder is not None and held_by is None:
-                    has_news |= self._membership.has_news_of(holder)
+                if group is not None and holder is not None and held_by is None:
+                    has_news |= group.has_news_of(holder)
                 return _Decision(planned, is_nothing and not has_news, held_by)
+
+    def _group_bound(self, standing: Standing) -> GroupBound | None:
+        """Report our low to the other members of the group, and return the bound that they set for us."""
+        if self._group is None:
+            return None
+        until_ms = standing.before.bound_ms  # while a member is missing, nothing past the last bound is read
+        if until_ms is None:
+            until_ms = min(standing.heads_ms.values(), default=None)
+        return self._group.bound(standing.group_low_ms, until_ms)
+
+    def _holder_name(self, planned: Plan) -> str | None:
+        """Return the name of the split or the member that sets the bound, for display."""
+        held_by = planned.held_by
+        if self._group is None or held_by is None or held_by in planned.splits:
+            return held_by
+        return self._group.name_of(held_by)
 
     def _may_put_off(self, before: Offset, planned: Plan, observed: Observed) -> bool:
         """Return whether a batch may wait for more rows."""
@@ -362,3 +283,9 @@ class SourceCoordinator:
         assigned = assign(ranges, self._cores, self._settings.tasks, opened.cost_of_rows, divisible=divisible)
         at_ms = at_ms or opened.horizon_now_ms()  # of a batch query, or of a batch that another source has planned
         return [opened.task(task, at_ms) for task in assigned]
+
+
+def holding_member(planned: Plan) -> str | None:
+    """Return the member of the group that holds back one of our splits."""
+    paused = any(said.state is SplitState.PAUSED for said in planned.splits.values())
+    return planned.held_by if paused and planned.held_by not in planned.splits else None

@@ -6,6 +6,7 @@ import pytest
 
 from tests.enumerators.notes.group_members import LEASE_S, Member, members, rounds, strategy
 from tests.support.logs import Clock, Logs, coordinator
+from tidegate.alignment.plan import Progress
 from tidegate.enumerators.clocks import Clocks
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 
@@ -153,7 +154,7 @@ def test_of_two_runs_from_copies_of_a_checkpoint_one_takes_another_name_and_both
     rounds(clock, [other, slow], 2)
     copied = Member(clock, Logs(a=[100, 1390]), offset=slow.offset)
     slow.group._run, copied.group._run = names  # one of them decides who keeps the name
-    slow.group.stored()  # since it was copied
+    slow.group._after = slow.group._run  # it has stored an offset since it was copied
     for _ in range(6):
         slow.group.renew()  # it does not go on
         assert copied.plan() == []
@@ -161,6 +162,13 @@ def test_of_two_runs_from_copies_of_a_checkpoint_one_takes_another_name_and_both
         clock.sleep(0.2)
     assert rounds(clock, [slow, copied, other], 6) == {0: [300, 1005], 1: [], 2: [1000]}
     assert len({member.offset["group"]["id"] for member in (slow, copied, other)}) == 3
+
+
+@pytest.mark.parametrize(("progress", "low_ms"), [(Progress({}, bound_ms=90), 80), (Progress({}), 0)])
+def test_a_batch_that_is_replayed_holds_the_others_at_what_may_be_unread(progress, low_ms):
+    member = Member(Clock(), Logs())
+    member.group.stored({"id": "x"}, progress, bounded=False)
+    assert dict(member.notes().notes())["x"]["member"]["low_ms"] == low_ms
 
 
 def test_a_replayed_batch_with_a_late_split_holds_the_others_as_that_split_does_once_it_is_read():

@@ -14,7 +14,7 @@ from tidegate.alignment.plan import Plan, Progress, SplitPlan, SplitState
 from tidegate.alignment.splits import Head
 from tidegate.alignment.strategy import WatermarkStrategy
 from tidegate.enumerators.contract import Completeness
-from tidegate.enumerators.planning.coordinator import Membership
+from tidegate.enumerators.planning.coordinator import holding_member
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.enumerators.planning.source_progress import SourceProgress, utc_time
 from tidegate.errors import CheckpointError
@@ -364,31 +364,13 @@ PLANNED = Plan({}, {"a": 2}, Progress({"a": 1}), 50, "other", 60, 80, {"a": Spli
 
 
 class Group:
-    """Remembers its calls."""
-
-    def __init__(self):
-        self.reported = []
-
-    def join(self, stored, *, bounded):
-        self.reported.append(("join", stored))
-
-    def tell(self, low_ms):
-        self.reported.append(("tell", low_ms))
-
     def name_of(self, member):
         return f"orders ({member})"
 
 
 def test_a_member_holds_us_only_where_a_split_of_ours_is_paused_by_it():
-    member = Membership(Group(), 10)
-    assert (member.holder(PLANNED), member.name_of(PLANNED)) == ("other", "orders (other)")
+    run = coordinator(Logs(), group=Group())
+    assert (holding_member(PLANNED), run._holder_name(PLANNED)) == ("other", "orders (other)")
     by_a_split = replace(PLANNED, held_by="a")
-    assert (member.holder(by_a_split), member.name_of(by_a_split)) == (None, "a")
-    assert member.holder(replace(PLANNED, splits={"a": SplitPlan(SplitState.READING)})) is None
-
-
-def test_a_batch_that_is_replayed_holds_the_others_at_what_may_be_unread():
-    group = Group()
-    Membership(group, 10).stored({"id": "x"}, Progress({}, bound_ms=90), bounded=False)
-    Membership(group, 10).stored({"id": "x"}, Progress({}), bounded=False)
-    assert group.reported == [("join", {"id": "x"}), ("tell", 80), ("join", {"id": "x"}), ("tell", 0)]
+    assert (holding_member(by_a_split), run._holder_name(by_a_split)) == (None, "a")
+    assert holding_member(replace(PLANNED, splits={"a": SplitPlan(SplitState.READING)})) is None
