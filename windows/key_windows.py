@@ -16,8 +16,6 @@ from tidegate.windows.window import MAX_TIME, TimeWindow, Window, saturated
 
 if TYPE_CHECKING:
     from tidegate.windows.operator import WindowOperator
-if TYPE_CHECKING:
-    from tidegate.windows.assigners.contract import MergingWindowAssigner
 
 
 class Fired(NamedTuple):

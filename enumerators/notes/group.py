@@ -241,10 +241,10 @@ class GroupFolder:
     def _may_read_on(self, heard: Heard | None) -> bool:
         if heard is not None and heard.renewed:
             waits_for_us = self._other_members.waits_for(heard, self._me)
-            return not heard.done and not waits_for_us and self._other_members.is_alive(heard)
+            return not heard.said.done and not waits_for_us and self._other_members.is_alive(heard)
         # It has given no sign yet.  One that ended a run since our last one is not waited for, but one that ran beside
         # it, or was killed, may come.
-        comes = heard is None or not heard.done or self._runs_as_before(heard)
+        comes = heard is None or not heard.said.done or self._runs_as_before(heard)
         return comes and self._clock() - self._joined_at <= min(self._lease_s, _LONGEST_WAIT_S)
 
     def name_of(self, member: str) -> str:
@@ -307,7 +307,7 @@ class GroupFolder:
         """
         known = self._other_members.known(self._me.id)
         if self._first_plan_is_over or not (
-            self._may_have_copies or any(it.origin == self._origin for it in known.values())
+            self._may_have_copies or any(it.said.origin == self._origin for it in known.values())
         ):
             return None
         moved = (name for name in self._peers.keys() & known.keys() if not self._runs_as_before(known[name]))
@@ -326,12 +326,12 @@ class GroupFolder:
     def _runs_as_before(self, heard: Heard) -> bool:
         """Return whether the run's first offset already names the present run of a member."""
         peer = self._peers.get(heard.member.id)
-        return peer is not None and peer.run == heard.run
+        return peer is not None and peer.run == heard.said.run
 
     def _is_released(self, heard: Heard) -> bool:
         """Return whether a member no longer holds back this bounded run."""
         peer = self._peers.get(heard.member.id)
-        is_silent = peer is not None and not heard.renewed and peer[:2] == (heard.run, heard.renewal)
+        is_silent = peer is not None and not heard.renewed and peer[:2] == (heard.said.run, heard.said.renewal)
         return peer is not None and is_silent and self._was_silent(peer)
 
     def _others(self) -> dict[str, Heard]:
@@ -345,14 +345,14 @@ class GroupFolder:
         """Return what the next offset says about the other members."""
         absent = {name: self._peers[name] for name in self._absent()}
         if not self._is_bounded:
-            return absent | {name: _Peer(heard.run, heard.renewal) for name, heard in self._others().items()}
+            return absent | {name: _Peer(heard.said.run, heard.said.renewal) for name, heard in self._others().items()}
         known = self._other_members.known(self._me.id)
         seen = {name: self._seen(heard) for name, heard in known.items()}
         return {name: self._silent(peer) for name, peer in absent.items()} | seen
 
     def _seen(self, heard: Heard) -> _Peer:
         """Return what a bounded run knows of a member that has a note."""
-        seen = _Peer(heard.run, heard.renewal)
+        seen = _Peer(heard.said.run, heard.said.renewal)
         if heard.renewed or not self._runs_as_before(heard):
             return seen
         peer = self._peers[heard.member.id]

@@ -75,21 +75,13 @@ class _Note(_Strict):
 class Heard(NamedTuple):
     """What is known of another member.
 
-    plans: the number of its plans, in this run of it.
-    renewal: the number of its last note in the run.
-    done: it reads nothing more before new records come or, in a bounded run, before its next run.
-    waits_for: the member that it waits for, and the low of that member then.
-    seen_at: when its last note was first seen.
+    said: its last note.
+    seen_at: when that was first seen.
     renewed: a note of it has come since this member first looked.
     """
 
     member: Member
-    plans: int
-    run: str
-    origin: str
-    renewal: int
-    done: bool
-    waits_for: tuple[str, int | None] | None
+    said: _Note
     seen_at: float
     renewed: bool
 
@@ -121,9 +113,9 @@ class OtherMembers:
         lows_ms = {name: other.member.low_ms for name, other in self._heard_of.items()} | {me.id: me.low_ms}
         waiting: Heard | None = heard
         for _ in lows_ms:
-            if waiting is None or waiting.waits_for is None:
+            if waiting is None or waiting.said.waits_for is None:
                 return False
-            name, low_ms = waiting.waits_for
+            name, low_ms = waiting.said.waits_for
             if name not in lows_ms or lows_ms[name] != low_ms:  # that member has read on since
                 return False
             if name == me.id:
@@ -170,17 +162,6 @@ class OtherMembers:
             self._damaged.add(name)
             return before
         self._damaged.discard(name)
-        if before is not None and (before.run, before.renewal) == (said.run, said.renewal):
+        if before is not None and (before.said.run, before.said.renewal) == (said.run, said.renewal):
             return before
-        member = Member(**said.member.model_dump())
-        return Heard(
-            member,
-            said.plans,
-            said.run,
-            said.origin,
-            said.renewal,
-            said.done,
-            said.waits_for,
-            now,
-            renewed=not is_first,
-        )
+        return Heard(Member(**said.member.model_dump()), said, now, renewed=not is_first)
