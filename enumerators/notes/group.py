@@ -82,7 +82,6 @@ class GroupFolder:
         self._met: set[str] = set()
         self._joined = self._is_bounded = self._is_done = self._first_plan_is_over = self._has_planned = False
         self._next_low_ms: int | None = None
-        self._plans = 0
         self._waits_for: tuple[str, int | None] | None = None
         self._progress: Json | None = None
         self._writing = threading.Lock()
@@ -112,7 +111,6 @@ class GroupFolder:
             others do not know this member yet.  Called before every plan.
         bounded: this run is.
         """
-        self._plans += 1
         self._stored = {str(name): _Peer(*peer) for name, peer in (state or {}).get("peers", {}).items()}
         self._stored_id = None if state is None else str(state["id"])
         if self._joined:
@@ -189,7 +187,6 @@ class GroupFolder:
                 about = {
                     "v": NOTE_LAYOUT,
                     "member": asdict(self._me),
-                    "plans": self._plans,
                     "run": self._run,
                     "after": self._after,
                     "origin": self._origin,

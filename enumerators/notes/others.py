@@ -36,7 +36,7 @@ class _MemberNote(_Strict):
     reads: Annotated[str, Field(max_length=10_000)]
 
 
-NOTE_LAYOUT = 5
+NOTE_LAYOUT = 6
 
 
 class _Note(_Strict):
@@ -44,7 +44,6 @@ class _Note(_Strict):
 
     v: the number of this layout, which goes up with every change.
     member: the member itself.
-    plans: the number of its plans in this run.
     run: the name of its run.
     after: the name of the run that stored the offset with which this one began; None: the query began with it.
     origin: the name with which the member's query began: members that go on from copies of its checkpoint share it.
@@ -54,9 +53,8 @@ class _Note(_Strict):
     progress: that of its last plan, for display.
     """
 
-    v: Literal[5]
+    v: Literal[6]
     member: _MemberNote
-    plans: int
     run: _Name
     after: _Name | None = None
     origin: _Name

@@ -99,7 +99,7 @@ def test_of_two_members_that_wake_at_once_one_sees_the_other(notes):
 
 
 WHOLE = {"id": "other", "max_drift_ms": 10, "joined": 1.0, "low_ms": 100, "reads": "orders"}
-SAID = {"plans": 1, "run": "r", "origin": "o", "v": NOTE_LAYOUT}
+SAID = {"run": "r", "origin": "o", "v": NOTE_LAYOUT}
 DAMAGED = [
     *(json.dumps(note).encode() for note in ({}, [], 7, {**SAID, "member": {"age": 7}, "renewal": 1})),
     *(
