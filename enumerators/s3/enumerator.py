@@ -215,7 +215,7 @@ class S3Enumerator(SplitEnumerator):
         for split in self._committed:
             self.manifest(split)
         stored = self._standing.snapshot
-        if self._notifications is not None:
+        if self._notifications is not None and self._notifications.queue == stored.queue:
             self._notifications.listed_ms = stored.listed_ms
         if stored.seen is not None:
             age_ms = self._discovery.seen.max_age_ms
@@ -228,7 +228,7 @@ class S3Enumerator(SplitEnumerator):
             self._cleaning = SourceCleaning(self._clean, self._folder.manifest, stored.clean or {})
         self._folder.remember({*self._committed, *self._named()})
         # Only when all is restored, because another attempt needs it.  What this run does not store must not come back.
-        kept = replace(stored, clean=None, listed_ms=None, folders=None)
+        kept = replace(stored, clean=None, listed_ms=None, queue=None, folders=None)
         self._standing = replace(self._standing, snapshot=kept)
         self._restored = True
 
@@ -249,12 +249,12 @@ class S3Enumerator(SplitEnumerator):
             # A marker without objects does not create a manifest.  The offset with the next manifest certainly holds
             # it.
             number += 1
-        listed_ms = None
+        listed_ms = queue = None
         if self._notifications is not None:
             self._notifications.held.end_round(number)
-            listed_ms = self._notifications.listed_ms
+            listed_ms, queue = self._notifications.listed_ms, self._notifications.queue
         noted = None if folders is None else folders.to_json()
-        snapshot = replace(self._standing.snapshot, listed_ms=listed_ms, folders=noted)
+        snapshot = replace(self._standing.snapshot, listed_ms=listed_ms, queue=queue, folders=noted)
         self._standing, self._folders = replace(self._standing, snapshot=snapshot), folders
 
     def _adopt(self, step: Step) -> None:

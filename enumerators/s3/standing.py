@@ -29,6 +29,7 @@ class S3Snapshot(Snapshot):
     seen: None: no round has ended yet.
     clean: for ``SourceCleaning``; None: the query does not clean.
     listed_ms: when the last full listing of a query with notifications began; None: the next round lists all.
+    queue: the queue that has told of objects since then, by its ``identity``; another one may have missed some.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -38,6 +39,7 @@ class S3Snapshot(Snapshot):
     seen: SeenSnapshot | None
     clean: Mapping[SplitId, list[int]] | None = None
     listed_ms: int | None = None
+    queue: str | None = None
     folders: FoldersSnapshot | None = None
 
     @property

@@ -39,7 +39,8 @@ class ObjectNotifications:
     backfill_ms: the time between full listings, which find what no message named (Auto Loader: backfillInterval); None:
         there is only the first one.
     listed_ms: an attribute: when the last listing of all objects began, in ms since the epoch; None: the next round
-        lists all.  A run continues from the value in the stored snapshot.
+        lists all.  A run continues from the value in the stored snapshot, if that is of the same queue.
+    queue: an attribute: the identity of the queue.
     held: an attribute: the messages; its ``end_round`` is called after each round that ended well.
 
     Each round calls ``begin_round``, ``pages`` and ``end_round``, in this order.  A round that fails does not end, and
@@ -54,6 +55,7 @@ class ObjectNotifications:
     ) -> None:
         self._queue, self._store, self._rules, self._backfill_ms = queue, store, rules, backfill_ms
         self.listed_ms: int | None = None
+        self.queue = queue.identity
         self._lists = False
         self.held = HeldMessages(queue)
         self._state: QueueState | None = None

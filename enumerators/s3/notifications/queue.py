@@ -10,6 +10,7 @@ queue's redrive policy, which would move good messages to the dead-letter queue 
 
 from __future__ import annotations
 
+import hashlib
 import re
 import threading
 import time
@@ -66,6 +67,7 @@ class NotificationQueue:
     config: the configuration of the bucket.  Its credentials, or its role, are also used for the queue, but requests
         are always signed.  If the URL names a region, that region is used.
     url: the URL of the queue; requests go to its host.
+    identity: an attribute: a digest of the URL, for offsets.
 
     A failed request is repeated until ``deadline_s``, or until ``close``.  All methods raise OptionError if there is
     no such queue, DeadlineError if it fails or is silent for too long, and ConnectorError if it refuses.
@@ -81,6 +83,7 @@ class NotificationQueue:
             anonymous=False,
         )
         self._url = url
+        self.identity = hashlib.sha256(url.encode()).hexdigest()[:12]
         self._closed = threading.Event()
 
     def close(self) -> None:

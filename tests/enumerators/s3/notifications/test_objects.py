@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.enumerators.s3.objects import MODIFIED, Store
-from tests.enumerators.s3.queue_queries import BUCKET, DAY_MS, DISCOVERY_S, Query, put, tell
+from tests.enumerators.s3.queue_queries import BUCKET, CONFIG, DAY_MS, DISCOVERY_S, Query, put, tell
 from tests.support.command import await_that
 from tests.support.logs import WALL
-from tests.support.queues import TEST_EVENT, event_bridge_body, s3_body, sns_body
+from tests.support.queues import TEST_EVENT, Queue, event_bridge_body, s3_body, sns_body
 from tidegate.alignment.budget import UNLIMITED, Budget
-from tidegate.enumerators.s3.notifications.queue import HIDDEN_S, Message, QueueState
+from tidegate.enumerators.s3.notifications.queue import HIDDEN_S, Message, NotificationQueue, QueueState
 from tidegate.errors import ConnectorError
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
@@ -150,6 +150,22 @@ def test_a_repair_listing_finds_everything_since_the_one_before_whatever_the_age
     assert one.delivered == {"told": 1, "untold": 1}
 
 
+def test_a_run_with_another_queue_lists_what_that_may_have_missed(queue_query, store, queue, sqs):
+    one = queue_query()
+    one.look()
+    one.stop()
+    put(store, "told to the old queue", "told to the new queue")
+    tell(queue, "told to the old queue")
+    other = Queue(sqs)
+    tell(other, "told to the new queue")
+    one.queue = lambda: NotificationQueue(CONFIG, other.url)
+    one.look()
+    one.stop()
+    one.look()
+    assert one.delivered == {"told to the old queue": 1, "told to the new queue": 1}
+    assert store.rounds == 2
+
+
 def test_a_message_may_be_as_old_as_the_queue_keeps_it(queue_query, store, queue):
     one = queue_query(max_age_ms=DAY_MS)
     one.look()
@@ -263,6 +279,8 @@ def test_closing_while_objects_are_asked_for_ends_soon_and_leaves_no_thread(queu
 
 class MemoryQueue:
     """A queue in memory with the test's clock; it is the same for all runs."""
+
+    identity = "in memory"
 
     def __init__(self, clock):
         self._clock, self._messages, self._lock = clock, {}, threading.Lock()
