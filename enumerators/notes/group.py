@@ -7,8 +7,8 @@ there is only one plan per batch.
 
 Bounded runs are pieces of one long stream.  A member leaves its note when such a run of it ends, and holds back the
 others until its next run.  A bounded run waits only for members that may still read something meanwhile.  What a member
-holds that does not, it leaves to the next run.  Only a member that gave no sign in a whole run, and for a lease, no
-longer holds back the next one.
+holds that does not, it leaves to the next run.  Only a member that gave no sign in a whole run, and for a lease longer
+than between its signs before, no longer holds back the next one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import NamedTuple
@@ -35,6 +35,7 @@ _POLL_S = 0.05
 _PATIENCE_S = 0.1
 _MOST_PATIENCE_S = 10.0
 _LONGEST_WAIT_S = 60.0  # of a bounded run, for a member that may come
+_MOST_PAUSES = 4  # so many runs that are repeated in a row do not hide the period of a job
 
 
 class _Peer(NamedTuple):
@@ -43,11 +44,15 @@ class _Peer(NamedTuple):
     run, renewal: its note that was seen last.
     silent_since_ms: when the first bounded run began in which the member gave no sign, by the wall clock; None: it gave
         one in the last run.
+    sign_ms: when the last bounded run began in which it gave one; None: there was none.
+    pauses_ms: between the last ones of these runs.
     """
 
     run: str
     renewal: int
     silent_since_ms: int | None = None
+    sign_ms: int | None = None
+    pauses_ms: Sequence[int] = ()
 
 
 class GroupFolder:
@@ -266,7 +271,7 @@ class GroupFolder:
             "id": self._me.id,
             "run": self._run,
             **({} if self._me.id == self._origin else {"origin": self._origin}),
-            "peers": {name: list(p) for name, p in sorted(self._named().items())},
+            "peers": {name: [*p[:-1], [*p.pauses_ms]] for name, p in sorted(self._named().items())},
         }
 
     def leave(self) -> None:
@@ -316,9 +321,12 @@ class GroupFolder:
         return {name for name in absent if not (self._is_bounded and self._was_silent(self._peers[name]))}
 
     def _was_silent(self, peer: _Peer) -> bool:
-        """Return whether a member was silent in a run before this one, and for a lease."""
-        silent_since_ms = peer.silent_since_ms
-        return silent_since_ms is not None and self._joined_ms - silent_since_ms >= self._lease_s * 1000
+        """Return whether a member was silent for a run, and for a lease longer than between its signs before."""
+        if peer.silent_since_ms is None:
+            return False
+        since_ms, lease_ms = peer.sign_ms or peer.silent_since_ms, self._lease_s * 1000
+        pause_ms = max(peer.pauses_ms, default=0)
+        return self._joined_ms - max(peer.silent_since_ms, since_ms + pause_ms) >= lease_ms
 
     def _runs_as_before(self, heard: Heard) -> bool:
         """Return whether the run's first offset already names the present run of a member."""
@@ -349,11 +357,14 @@ class GroupFolder:
 
     def _seen(self, heard: Heard) -> _Peer:
         """Return what a bounded run knows of a member that has a note."""
-        seen = _Peer(heard.said.run, heard.said.renewal)
-        if heard.renewed or not self._runs_as_before(heard):
-            return seen
-        peer = self._peers[heard.member.id]
-        return self._silent(peer if peer.renewal == seen.renewal else seen)
+        run, renewal, peer = heard.said.run, heard.said.renewal, self._peers.get(heard.member.id)
+        if peer is not None and peer.run == run and not heard.renewed:
+            is_same = peer.renewal == renewal
+            return self._silent(peer if is_same else peer._replace(renewal=renewal, silent_since_ms=None))
+        pauses_ms: list[int] = []
+        if peer is not None and peer.sign_ms is not None:
+            pauses_ms = [*peer.pauses_ms, self._joined_ms - peer.sign_ms][-_MOST_PAUSES:]
+        return _Peer(run, renewal, None, self._joined_ms, pauses_ms)
 
     def _silent(self, peer: _Peer) -> _Peer:
         return peer._replace(silent_since_ms=peer.silent_since_ms or self._joined_ms)

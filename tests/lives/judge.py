@@ -177,7 +177,7 @@ class Judge:
 
     def hears(self, other: Judge, start: dict) -> bool:
         """Return whether this query must take another one into account."""
-        note, now_s, lease_ms = self.notes.get(other.id), self.present.clock.now, LEASE_S * 1000
+        note, now_s = self.notes.get(other.id), self.present.clock.now
         if note is None or json.loads(note)["run"] != other.run:
             return False  # a copy of its checkpoint goes on under its name, until it runs again
         if now_s - other.renewed_at_s <= LEASE_S:
@@ -185,8 +185,8 @@ class Judge:
         peer = start.get("group", {}).get("peers", {}).get(other.id)
         if not self.is_bounded:
             return peer is not None and now_s - self.this_run[0] <= LEASE_S
-        was_silent = peer is not None and peer[2] is not None and self.begun_at_ms - peer[2] >= lease_ms
-        return not was_silent
+        _, _, silent_ms, sign_ms, pauses = peer or [None] * 5
+        return silent_ms is None or self.begun_at_ms - LEASE_S * 1000 < max([silent_ms, *(sign_ms + p for p in pauses)])
 
     def judge_positions(self, start: dict, end: dict, views: dict[str, View]) -> None:
         before, after = start.get("positions", {}), end["positions"]

@@ -198,6 +198,22 @@ def test_a_lease_that_covers_the_schedule_of_a_member_holds_those_that_run_more_
     assert hourly.late == []
 
 
+@pytest.mark.parametrize("after_s", [0, 600])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_run_that_is_repeated_within_the_hour_does_not_take_the_others_for_retired(tmp_path, schedule, after_s):
+    hourly = Hourly(tmp_path)
+    for hour in range(10):
+        hourly.write()
+        schedule(hourly, hourly.members)
+        if hour in {4, 5, 7}:
+            hourly.clock.sleep(after_s)
+            hourly.waited_s += after_s
+            for _ in range(1 + (hour == 7)):
+                in_one_query(hourly, hourly.members[:1])
+        hourly.pass_an_hour()
+    assert hourly.late == []
+
+
 @pytest.mark.parametrize("swapped", [2, 5])
 def test_the_order_of_two_jobs_may_change_from_hour_to_hour(tmp_path, swapped):
     hourly = Hourly(tmp_path)
