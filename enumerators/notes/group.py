@@ -7,8 +7,8 @@ there is only one plan per batch.
 
 Bounded runs are pieces of one long stream.  A member leaves its note when such a run of it ends, and holds back the
 others until its next run.  A bounded run waits only for members that may still read something meanwhile.  What a member
-holds that does not, it leaves to the next run.  Only a member that gave no sign in a whole run, and for a lease longer
-than between its signs before, no longer holds back the next one.
+holds that does not, it leaves to the next run.  Only a member that gave no sign in a whole run, and for half as long
+again as it is usually silent, no longer holds back the next one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from tidegate.alignment.group import GroupBound, Member, group_bound
 from tidegate.alignment.plan import Progress
-from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks
+from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks, usual_ms, with_pause
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.others import NOTE_LAYOUT, Heard, OtherMembers
@@ -35,7 +35,6 @@ _POLL_S = 0.05
 _PATIENCE_S = 0.1
 _MOST_PATIENCE_S = 10.0
 _LONGEST_WAIT_S = 60.0  # of a bounded run, for a member that may come
-_MOST_PAUSES = 4  # so many runs that are repeated in a row do not hide the period of a job
 
 
 class _Peer(NamedTuple):
@@ -321,12 +320,11 @@ class GroupFolder:
         return {name for name in absent if not (self._is_bounded and self._was_silent(self._peers[name]))}
 
     def _was_silent(self, peer: _Peer) -> bool:
-        """Return whether a member was silent for a run, and for a lease longer than between its signs before."""
+        """Return whether a member was silent in a run before, for a lease, and half as long again as it usually is."""
         if peer.silent_since_ms is None:
             return False
-        since_ms, lease_ms = peer.sign_ms or peer.silent_since_ms, self._lease_s * 1000
-        pause_ms = max(peer.pauses_ms, default=0)
-        return self._joined_ms - max(peer.silent_since_ms, since_ms + pause_ms) >= lease_ms
+        awaited_ms = (peer.sign_ms or 0) + usual_ms(peer.pauses_ms) * 3 // 2
+        return self._joined_ms - max(peer.silent_since_ms, awaited_ms) >= self._lease_s * 1000
 
     def _runs_as_before(self, heard: Heard) -> bool:
         """Return whether the run's first offset already names the present run of a member."""
@@ -363,7 +361,7 @@ class GroupFolder:
             return self._silent(peer if is_same else peer._replace(renewal=renewal, silent_since_ms=None))
         pauses_ms: list[int] = []
         if peer is not None and peer.sign_ms is not None:
-            pauses_ms = [*peer.pauses_ms, self._joined_ms - peer.sign_ms][-_MOST_PAUSES:]
+            pauses_ms = with_pause(peer.pauses_ms, self._joined_ms - peer.sign_ms)
         return _Peer(run, renewal, None, self._joined_ms, pauses_ms)
 
     def _silent(self, peer: _Peer) -> _Peer:

@@ -8,9 +8,11 @@
                                     disorder of splits that are cut by probing (inexactSplits)
      "watermark": 1699999999999,     the source's watermark in ms
      "idle": ["orders-1"],           splits that held back no other split
-     "quiet": {"since": {"orders-5": 1700000000123}, "begun": 1700000000000, "newest": 1699999990000},
+     "quiet": {"since": {"orders-5": 1700000000123}, "begun": 1700000000000, "pauses": [3600000],
+               "newest": 1699999990000},
                                     for the idle timers of the next run, only in bounded runs: since when splits stand
-                                    at their ends, and when the run began, both by its wall clock; the newest event time
+                                    at their ends, and when the run began, both by its wall clock; the pauses between
+                                    the last runs in ms; the newest event time
      "late": ["orders-2"],           splits that came behind the watermark and have not caught up
      "removed": ["orders-3"],        splits that are no longer found; their positions are kept
      "ended": true,                  all splits are at their configured ends
@@ -50,7 +52,7 @@ from __future__ import annotations
 import base64
 import bz2
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate, groupby, pairwise
@@ -136,25 +138,29 @@ class Quiet(NamedTuple):
     since_ms: since when each split has stood at its end, by the wall clock of the run.
     begun_ms: when the run began, by the same clock.
     newest_ms: the greatest event time in all splits then; None: there was none.
+    pauses_ms: between the begins of the last runs.
     """
 
     since_ms: Positions = MappingProxyType({})
     begun_ms: int = 0
     newest_ms: int | None = None
+    pauses_ms: Sequence[int] = ()
 
     def to_json(self) -> Json | None:
-        """Return the part of the offset; None: no split is quiet."""
-        if not self.since_ms:
+        """Return the part of the offset; None: the run is not bounded."""
+        if not self.begun_ms:
             return None
         newest = {} if self.newest_ms is None else {"newest": self.newest_ms}
-        return {"since": _sorted(self.since_ms), "begun": self.begun_ms, **newest}
+        since = dict(sorted(self.since_ms.items()))
+        return {"since": since, "begun": self.begun_ms, "pauses": [*self.pauses_ms], **newest}
 
     @classmethod
     def from_json(cls, quiet: Mapping[str, Any]) -> Quiet:
         """Read what ``to_json`` returned.  Raises any of Python's errors if it is broken."""
-        return (
-            cls(_numbers(quiet["since"]), _int(quiet["begun"]), _optional_int(quiet.get("newest"))) if quiet else cls()
-        )
+        if not quiet:
+            return cls()
+        pauses_ms = tuple(_int(pause_ms) for pause_ms in quiet["pauses"])
+        return cls(_numbers(quiet["since"]), _int(quiet["begun"]), _optional_int(quiet.get("newest")), pauses_ms)
 
 
 @dataclass(frozen=True, slots=True)

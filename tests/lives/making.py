@@ -233,6 +233,8 @@ class _HourlyMaker(_Maker):
         killed = (rng.choice([0, 1, 2]), rng.choice(["plan", "log", "read", "commit"])) if rng.random() < 0.1 else None
         jobs = tuple(rng.sample(range(self.jobs), self.jobs))
         steps.append(Runs(jobs, at_once=rng.random() < 0.5, killed=killed))
+        if rng.random() < 0.15:  # one is started again
+            steps += [self.passed(rng.choice([5.0, 300.0])), Runs(jobs[:1], at_once=False, killed=None)]
         if jump_s:
             steps.append(Pass(0.0, -jump_s))
         return steps

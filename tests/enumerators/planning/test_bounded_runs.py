@@ -129,6 +129,19 @@ def test_what_producers_write_between_the_runs_is_not_late_whatever_the_idle_tim
     assert len([split for split, _ in stream.delivered if split == "behind"]) == 24 * 60
 
 
+def test_a_run_that_is_repeated_makes_no_partition_idle_that_gets_its_records_from_hour_to_hour():
+    clock = Producers(ahead=0, behind=3 * HOUR_S)
+    stream, repeated = Stream(clock), {5: 1, 6: 1, 9: 2, 14: 1}
+    for hour in range(20):
+        clock.sleep(HOUR_S)
+        stream.run()
+        for _ in range(repeated.get(hour, 0)):
+            clock.quiet_s += 5 * MINUTE_S
+            stream.run()
+    assert stream.dropped == []
+    assert len([split for split, _ in stream.delivered if split == "behind"]) == 20 * 60
+
+
 def test_a_partition_with_an_open_transaction_holds_the_others_in_every_run_and_its_rows_are_not_late():
     clock = Producers(ahead=0, behind=0, ends={"behind": HOUR_S})
     stream = Stream(clock)
