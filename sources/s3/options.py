@@ -131,8 +131,8 @@ class S3DiscoveryOptions(BaseModel):
     allow_overwrites: read an overwritten object again, and skip a version that waited to be read.
     max_file_age: objects that are older than the newest one by more than this are not discovered, except when the
         query begins.
-    queue_url: an SQS queue with S3's notifications of new objects.  Objects are then listed once for each queue, and
-        once per ``backfill_interval`` if it is given.
+    queue_url: an SQS queue with S3's notifications of new objects.  Objects are then listed once for each queue, after
+        a pause longer than the queue's retention, and once per ``backfill_interval`` if it is given.
     backfill_interval: with ``queue_url``, the time between two listings of all objects, which find what no
         message named.  Default: no such listing.
     watermark_from: ``marker:TEMPLATE``, such as ``marker:dt={yyyy-MM-dd}/hour={HH}/_SUCCESS``.  The watermark follows

@@ -163,7 +163,7 @@ class ObjectDiscovery:
         seen = self.seen.copy()
         found: list[pa.RecordBatch] = []
         taken: set[str] = set()  # the keys that this round has found, and ``seen`` does not know yet
-        lists = self.notifications is None or self.notifications.begin_round(begun_ms)
+        lists = self.notifications is None or self.notifications.begin_round(begun_ms, self.seen.newest_ms)
         if self.folders is not None:
             self.folders.begin_round(begun_ms, lists=lists)
         with DaemonThreads(_THREADS, "tidegate-survey") as pool:

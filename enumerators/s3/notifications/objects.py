@@ -37,7 +37,7 @@ class ObjectNotifications:
     store: the bucket.  It is asked for each named object, which may have been deleted or overwritten since.
     rules: the rules for the objects, as for a listing of the bucket.
     backfill_ms: the time between full listings, which find what no message named (Auto Loader: backfillInterval); None:
-        there is only the first one.
+        there is the first one, and one in a run that begins when the queue may have lost messages.
     listed_ms: an attribute: when the last listing of all objects began, in ms since the epoch; None: the next round
         lists all.  A run continues from the value in the stored snapshot, if that is of the same queue.
     queue: an attribute: the identity of the queue.
@@ -63,14 +63,20 @@ class ObjectNotifications:
         self._malformed: set[str] = set()
         self._left: dict[str, str] = {}  # the ids of those that this round received first, and why
 
-    def begin_round(self, now_ms: int) -> bool:
-        """Begin a round, and return whether it is also time to list all objects."""
+    def begin_round(self, now_ms: int, newest_ms: int | None) -> bool:
+        """Begin a round, and return whether it is also time to list all objects.
+
+        newest_ms: when the newest object that is known was written; None: none is.
+        """
         if self.listed_ms is None:
             self._lists = True
         else:
             # If the clock was ahead then, it does not show when the next one is due.
             age_ms = now_ms - self.listed_ms
             self._lists = self._backfill_ms is not None and not 0 <= age_ms < self._backfill_ms
+            if self._state is None:  # messages of objects that came since the run before may be gone by now
+                known_ms = max(self.listed_ms, newest_ms or 0)
+                self._lists |= now_ms - known_ms >= self._queue.state().retention_ms
         return self._lists
 
     def end_round(self, begun_ms: int) -> int:

@@ -118,6 +118,11 @@ class SeenObjects:
         self._runs: list[SeenRun] = []
 
     @property
+    def newest_ms(self) -> int | None:
+        """When the newest object was written that was ever remembered; None: none was."""
+        return self._newest_ms
+
+    @property
     def horizon_ms(self) -> int | None:
         """Objects older than this are not new; None: all count.  It never goes back."""
         return self._horizon_ms

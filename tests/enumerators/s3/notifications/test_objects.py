@@ -166,6 +166,21 @@ def test_a_run_with_another_queue_lists_what_that_may_have_missed(queue_query, s
     assert store.rounds == 2
 
 
+@pytest.mark.parametrize("days", [3, 5])  # moto's queues keep messages for four days
+def test_a_run_after_the_queue_may_have_lost_messages_lists_what_they_told_of(queue_query, store, queue, days):
+    one = queue_query()
+    one.look()
+    now_ms = int((WALL + one.clock.now) * 1000)
+    store.put("told", [1], modified_ms=now_ms)
+    tell(queue, "told")
+    one.look()
+    one.stop()
+    store.put("lost", [1], modified_ms=now_ms + 1000)
+    one.clock.sleep(days * DAY_MS / 1000)
+    one.look()
+    assert one.delivered == {"told": 1, **({"lost": 1} if days == 5 else {})}
+
+
 def test_a_message_may_be_as_old_as_the_queue_keeps_it(queue_query, store, queue):
     one = queue_query(max_age_ms=DAY_MS)
     one.look()
