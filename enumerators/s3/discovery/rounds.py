@@ -136,6 +136,7 @@ class ObjectDiscovery:
         self.notifications = notifications
         self.folders: MarkedFolders | None = None
         self._stopped = threading.Event()
+        self._has_listed = False
         self.left_out = LeftOut()
 
     def stop(self) -> None:
@@ -182,6 +183,9 @@ class ObjectDiscovery:
                         found.append(_columns([chunk for _, chunks in some for chunk in chunks]))
         seen.end_round(begun_ms if self.notifications is None else self.notifications.end_round(begun_ms))
         self.seen = seen
+        if not (self._has_listed or seen.runs or self.left_out.count):
+            _LOG.warning("there is no object to read yet: check the options path and pathGlobFilter if there should be")
+        self._has_listed = True
         if self.folders is not None:
             self.folders.end_round()
         return pa.Table.from_batches(found, CHUNK_SCHEMA)

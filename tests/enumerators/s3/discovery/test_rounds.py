@@ -43,6 +43,18 @@ def test_a_round_finds_what_is_new_with_all_its_chunks(store):
     assert sorted(store.surveyed) == ["a", "b", "c", "empty"]
 
 
+def test_a_path_without_objects_is_named_once(store, caplog):
+    finder = discovery(store)
+    for _ in range(2):
+        finder.round()
+        assert caplog.text.count("there is no object to read yet: check the options path and pathGlobFilter") == 1
+    caplog.clear()
+    store.put("a", [1])
+    for each in (finder, discovery(store)):
+        each.round()
+        assert "no object" not in caplog.text
+
+
 def test_an_overwritten_object_is_found_again_only_when_that_is_allowed(store, caplog):
     for allow in (True, False):
         store.put("a", [1])
