@@ -21,6 +21,8 @@ _DELETED_SOON_S = 3600
 _RECENT_S = 600.0  # how far the retention estimate looks back
 _SPACING_S = 60.0
 _LEAST_S = 1.0
+_FIELDS = {name for field, of in SourceProgress.model_fields.items() for name in (field, of.alias)}
+"""Names with a meaning in progress, also those that a plan leaves out because they are empty."""
 
 
 class ProgressReporter:
@@ -93,7 +95,8 @@ class ProgressReporter:
             by_split=_details(planned, remaining),
         )
         self._lookups, self._peeks = index.lookups, index.peeks
-        self.progress = {**enumerator.own_progress(positions, ends), **progress.to_json()}
+        own = {name: of for name, of in enumerator.own_progress(positions, ends).items() if name not in _FIELDS}
+        self.progress = {**own, **progress.to_json()}
 
     def _seconds_left(self, unread: Positions, extents: Extents) -> dict[SplitId, int]:
         """Return the whole seconds until unread records are deleted, the soonest first."""

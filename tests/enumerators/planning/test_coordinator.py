@@ -89,6 +89,16 @@ def test_a_connectors_own_figures_are_in_the_report():
     assert (said.num_files_outstanding, said.num_bytes_outstanding, said.rows_remaining) == (2, 400, 4)
 
 
+def test_a_connectors_figure_with_the_name_of_a_field_is_left_out_though_the_field_is_empty():
+    logs = Logs(a=[1])
+    logs.own_progress = lambda positions, ends: {"generated": {"0": 1}, "row_stage": {"0": 1}, "orders": {"0": 1}}
+    run = coordinator(logs)
+    run.latest_offset(INITIAL_OFFSET)
+    report = run.source_progress()
+    assert report["orders"] == {"0": 1}
+    assert SourceProgress.from_json(report).generated is None
+
+
 def test_a_duration_that_python_cannot_hold_becomes_its_limit():
     logs, clock = Logs(b=[0]), Clock()
     logs.times["a"] = range(2**62)
