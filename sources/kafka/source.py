@@ -221,7 +221,7 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
             raise ValueError("endingOffsets says earliest (-2), before any record; allowed are latest and offsets")
         if self.event_time_unit is not None and (self.event_time == "timestamp" or callable(self.event_time)):
             raise ValueError(
-                f"eventTimeUnit is {self.event_time_unit!r}, but only a header or a JSON field has a unit of its own"
+                f"eventTimeUnit is {self.event_time_unit!r}, but only a header or a field has a unit of its own"
             )
         if self.watermark_from is not None:
             check_only_origin(self.watermarks)

@@ -59,7 +59,7 @@ class TypedTopicOptions(BaseModel):
         of ``avro`` and ``protobuf``, the subject whose newest schema counts.  Default: ``TOPIC-value``.
     key_format, key_schema: the same for keys, and the column ``key``.  Default subject: ``TOPIC-key``.
     mode: the policy for values and keys that cannot be decoded.  ``FAILFAST`` ends the query.  With ``PERMISSIVE``, the
-        fields that cannot be read are null, as in ``from_json``.
+        fields that cannot be read are null, as in ``from_json``; of Avro and Protobuf, all fields are.
     bad_records_path: a folder that all executors share, or ``s3://bucket/prefix``.  Records whose value or key cannot
         be decoded, or that ``bad_event_time`` refuses, are written there, and the query continues without them.
     rescued_data_column: a column for what a value of ``json`` has beyond its fields, and for what does not fit them, as

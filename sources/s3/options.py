@@ -253,7 +253,7 @@ def _file_format(value: Any) -> Any:
 class S3FormatOptions(FormatOptions):
     """The format of objects.
 
-    file_format: ``parquet``, ``orc``, ``avro``, ``json`` (a JSON value per line), ``csv``, ``text``, or ``binaryFile``
+    file_format: ``parquet``, ``orc``, ``avro``, ``json`` (a JSON object per line), ``csv``, ``text``, or ``binaryFile``
         (each object is a row).
     event_time: the origin of event times: ``column:NAME``, where NAME may be ``outer.inner``; ``path:TEMPLATE``, such
         as ``path:dt={yyyy-MM-dd}/hour={HH}``; or ``lastModified``.

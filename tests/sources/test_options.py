@@ -91,7 +91,7 @@ def test_the_other_ways_to_subscribe(other):
             {"eventTime": "jsn:/at"},
             "the option 'eventTime' is 'jsn:/at': expected timestamp, header:NAME or json:/",
         ),
-        ({"eventTimeUnit": "ms"}, "eventTimeUnit is 'ms', but only a header or a JSON field has a unit of its own"),
+        ({"eventTimeUnit": "ms"}, "eventTimeUnit is 'ms', but only a header or a field has a unit of its own"),
         (
             {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"},
             "minOffsetsPerTrigger is 9, more than maxOffsetsPerTrigger, which is 8",
