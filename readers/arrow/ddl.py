@@ -31,6 +31,7 @@ _SIMPLE = {
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_LTZ"), pa.timestamp("us", "UTC")),
     "TIMESTAMP_NTZ": pa.timestamp("us"),
 }
+_NAMES: dict[pa.DataType, str] = {kind: name for name, kind in reversed(_SIMPLE.items())}
 _DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
 _NESTED = ("ARRAY", "MAP", "STRUCT")
 _TYPES = (*_SIMPLE, *_DECIMALS, *_NESTED)
@@ -49,6 +50,23 @@ def columns_of_ddl(text: str) -> pa.Schema:
     kind = parser.only_struct() or parser.columns()
     parser.expect_end()
     return pa.schema(list(kind))
+
+
+def ddl_of(kind: pa.DataType) -> str:
+    """Return a type as Spark's DDL names it, or by Arrow's name if Spark has none."""
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    if pa.types.is_list(kind):
+        return f"ARRAY<{ddl_of(kind.value_type)}>"
+    if pa.types.is_map(kind):
+        return f"MAP<{ddl_of(kind.key_type)}, {ddl_of(kind.item_type)}>"
+    if pa.types.is_struct(kind):
+        return f"STRUCT<{', '.join(f'{_quoted(field.name)}: {ddl_of(field.type)}' for field in kind)}>"
+    return _NAMES.get(kind, str(kind))
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() else f"`{name.replace('`', '``')}`"
 
 
 class _Parser:

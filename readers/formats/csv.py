@@ -21,6 +21,7 @@ from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.arrays import BATCH_BYTES, null_bytes, within_bounds
 from tidegate.readers.arrow.conform import MOST_DIGITS, batch_of, position_of
+from tidegate.readers.arrow.ddl import ddl_of
 from tidegate.readers.arrow.text_values import LONG_FRACTION, caster_of, timestamps
 from tidegate.readers.event_time.columns import TimeColumn, TimeTally
 from tidegate.readers.event_time.units import TimeUnit
@@ -354,7 +355,7 @@ class _Batches:
             array, missed = convert(texts[place])
             arrays.append(array)
             for row in () if missed is None else np.flatnonzero(missed).tolist():
-                reasons.setdefault(first + row, f"has no {field.type} in {field.name!r}")
+                reasons.setdefault(first + row, f"has no {ddl_of(field.type)} in {field.name!r}")
                 rescued.setdefault(first + row, {})[field.name] = text_in_json(texts[place][row].as_py())
         for position in self._surplus:
             column = texts[self._read.index(position)]

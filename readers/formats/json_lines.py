@@ -20,6 +20,7 @@ from tidegate.errors import BadRecordError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.arrays import BATCH_BYTES, null_bytes, one_text, within_bounds
 from tidegate.readers.arrow.conform import batch_of, with_leaves
+from tidegate.readers.arrow.ddl import ddl_of
 from tidegate.readers.arrow.text_values import LONG_FRACTION, timestamps
 from tidegate.readers.formats.bad_records import ChunkRecords, OddRecord
 from tidegate.readers.formats.json_values import (
@@ -195,7 +196,7 @@ class JsonLines:
     def _reason(self, misfit: MisfitError) -> str | None:
         """Return the column that a line does not fit, as the reason of an error; None: the line only has surplus."""
         bad = next((field for field in self._fields if field.name in misfit.misfits), None)
-        return bad and f"has no {bad.type} in {bad.name!r}"
+        return bad and f"has no {ddl_of(bad.type)} in {bad.name!r}"
 
 
 @functools.lru_cache(maxsize=8)

@@ -21,6 +21,7 @@ import pyarrow.types as kinds
 
 from tidegate.errors import CorruptDataError
 from tidegate.readers.arrow.conform import MOST_DIGITS
+from tidegate.readers.arrow.ddl import ddl_of
 from tidegate.readers.arrow.text_values import caster_of
 from tidegate.readers.objects.values import Chunk
 
@@ -97,7 +98,7 @@ def partition_scalar(text: str | None, field: pa.Field, address: str) -> pa.Scal
     """
     value = None if text is None else _value(text, field.type)
     if value is None and text is not None:
-        raise CorruptDataError(f"{address}: its path has no {field.type} in {field.name!r}")
+        raise CorruptDataError(f"{address}: its path has no {ddl_of(field.type)} in {field.name!r}")
     if value is None and not field.nullable:
         raise CorruptDataError(f"{address}: its path has a null in {field.name!r}, and the schema allows none")
     return pa.scalar(value, field.type)

@@ -21,7 +21,7 @@ from tests.support.objects.lab import arrays, fields
 from tidegate.errors import BadRecordError, CorruptDataError, OptionError
 from tidegate.readers.arrow.arrays import are_null, int64_values, integers
 from tidegate.readers.arrow.conform import conform, plain, plain_type, position_of, spark_schema
-from tidegate.readers.arrow.ddl import columns_of_ddl
+from tidegate.readers.arrow.ddl import columns_of_ddl, ddl_of
 from tidegate.readers.arrow.text_values import timestamps
 from tidegate.spark_private import from_arrow_schema
 
@@ -286,6 +286,7 @@ def test_columns_are_those_of_spark_but_nullable(spark, columns):
     assert from_arrow_schema(columns_of_ddl(text)).simpleString() == theirs.simpleString()
     assert columns_of_ddl(f"struct<{text}>") == columns_of_ddl(text)
     assert all(field.nullable for field in columns_of_ddl(text))
+    assert columns_of_ddl(ddl_of(pa.struct(columns_of_ddl(text)))) == columns_of_ddl(text)
 
 
 @pytest.mark.parametrize(

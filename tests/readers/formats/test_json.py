@@ -227,7 +227,7 @@ def test_bad_records_are_set_aside_with_their_place_and_bytes():
     assert [(entry["path"], entry["position"], base64.b64decode(entry["record"])) for entry in entries] == [
         ("a/b.json", text.index(line), line) for line in lines[1:3]
     ]
-    assert entries[0]["reason"] == "the line has no int64 in 'i'"
+    assert entries[0]["reason"] == "the line has no BIGINT in 'i'"
     assert entries[1]["reason"] == "the line is not a JSON object: its byte 0 is not UTF-8"
 
 

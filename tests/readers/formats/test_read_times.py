@@ -164,7 +164,7 @@ def test_where_types_differ_and_every_value_fits_statistics_tell_the_times():
 @pytest.mark.parametrize("suffix", ["json", "csv"])
 def test_a_value_that_ends_the_query_when_it_is_read_does_so_before(suffix):
     made, memory, _ = made_of(suffix, ["5", '"soon"'], pa.int64(), "ms")
-    with pytest.raises(BadRecordError, match=r"the line at byte \d+ has no int64 in 'at'" + TO_CONTINUE + "$"):
+    with pytest.raises(BadRecordError, match=r"the line at byte \d+ has no BIGINT in 'at'" + TO_CONTINUE + "$"):
         made.survey(memory.object, "at")
 
 

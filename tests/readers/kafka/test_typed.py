@@ -54,7 +54,7 @@ def test_bad_records_are_rows_with_nulls_or_no_rows():
     assert permissive.rows.column("value").to_pylist()[1:] == [None, none, none]
     assert not permissive.bad
     aside = decoded(TypedRecords(JsonValues(SCHEMA), sets_aside=True))
-    assert [*aside.bad.items()][1] == (3, "the value has no int64 in 'id'")
+    assert [*aside.bad.items()][1] == (3, "the value has no BIGINT in 'id'")
     assert [*aside.bad] == [2, 3]
     assert aside.raw.column("value").to_pylist() == VALUES
 

@@ -108,7 +108,7 @@ def test_what_does_not_fit_is_null_and_named_or_rescued():
     values, problems, rescued = JsonValues(SCHEMA).decode(array, None)
     assert values.to_pylist() == rows
     assert problems == {
-        0: "has no int64 in 'id'",
+        0: "has no BIGINT in 'id'",
         2: "is not a JSON object: Expecting value at its character 0",
     }
     assert not rescued

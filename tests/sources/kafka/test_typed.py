@@ -79,7 +79,7 @@ def test_a_stream_aligns_by_a_column_and_delivers_what_is_asked_for(spark, kafka
 def test_a_bad_value_ends_the_query_or_is_rescued(spark, kafka):
     topic = new_topic(kafka, [])
     produce(kafka, topic, 0, [(b'{"id":1}', []), (b'{"id":"x","other":2}', [])])
-    with pytest.raises(Exception, match="the record at offset 1 is bad: the value has no int64 in 'id'; to continue"):
+    with pytest.raises(Exception, match="the record at offset 1 is bad: the value has no BIGINT in 'id'; to continue"):
         typed(kafka, topic).read(spark).collect()
     rescued = typed(kafka, topic, rescued_data_column="rest").read(spark).orderBy("offset")
     assert [(row.value.id, row.rest) for row in rescued.collect()] == [(1, None), (None, '{"id":"x","other":2}')]

@@ -174,7 +174,7 @@ def test_a_folder_whose_value_is_no_time_is_what_an_error_tells_of(value):
 
 
 def test_a_folder_whose_value_is_none_of_the_type_of_the_column_ends_the_query():
-    with pytest.raises(CorruptDataError, match=r"'Day=x/in/Day=soon/a': its path has no date32\[day\] in 'day'$"):
+    with pytest.raises(CorruptDataError, match=r"'Day=x/in/Day=soon/a': its path has no DATE in 'day'$"):
         by_folder(pa.date32(), bad="ignore").chunk(named("soon"), ChunkSurvey(0, 9, 7, None), NOW)
 
 
