@@ -33,6 +33,7 @@ _FILE_RATIO = 16  # blocks of files have many similar rows
 _GROWTH = 4
 
 _NO_ROOM = "failed to write whole buffer"  # a message of Rust's standard library
+_NO_MEMORY = ("out of memory", "not enough memory", "allocation_failed")  # messages of Rust, zstd and LZ4
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
 
@@ -84,9 +85,16 @@ def decompress(codec: str, block: memoryview, bound: SizeLimit) -> Bytes:
     except MemoryError:
         raise OutOfMemoryError from None
     except (cramjam.DecompressionError, lzma.LZMAError, EOFError, struct.error) as problem:
+        if is_lack_of_memory(problem):
+            raise OutOfMemoryError from None
         raise CorruptDataError(f"cannot be decompressed by {codec}: {problem}") from None
     data.flags.writeable = False  # Numba would compile its loops again for writable arrays
     return data
+
+
+def is_lack_of_memory(problem: Exception) -> bool:
+    """Return whether a codec failed for want of memory, which cramjam and Arrow tell from damage by its words alone."""
+    return any(words in str(problem) for words in _NO_MEMORY)
 
 
 def _by_room(

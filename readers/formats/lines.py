@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from tidegate.errors import ConnectorError, CorruptDataError, OptionError
+from tidegate.errors import ConnectorError, CorruptDataError, OptionError, OutOfMemoryError
 from tidegate.readers.arrow import compute as pc
+from tidegate.readers.decompression import is_lack_of_memory
 from tidegate.readers.event_time.columns import times_ms
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.surveys import Look, byte_surveys
@@ -223,8 +224,8 @@ def decompressed(name: str, fetch: Fetch, size: int, codec: str, *, block_bytes:
     """Yield the decompressed content of an object, ``block_bytes`` at a time.
 
     The object may have several gzip members or frames.  A request is for at most ``block_bytes``.  Raises
-    CorruptDataError for data that cannot be decompressed, or is not text, and ConnectorError for a zstd window beyond
-    128 MiB; errors of ``fetch`` pass.
+    CorruptDataError for data that cannot be decompressed, or is not text, ConnectorError for a zstd window beyond
+    128 MiB, and OutOfMemoryError; errors of ``fetch`` pass.
     """
     whole = io.BufferedReader(ObjectFile(size, fetch, block_bytes), block_bytes)
     is_first = True
@@ -237,6 +238,8 @@ def decompressed(name: str, fetch: Fetch, size: int, codec: str, *, block_bytes:
                     raise ConnectorError(
                         f"{name}: its zstd window is larger than 128 MiB; compress it with a smaller one (--long=27)"
                     ) from None
+                if is_lack_of_memory(error):
+                    raise OutOfMemoryError(f"{name} {OutOfMemoryError()}") from None
                 raise CorruptDataError(f"{name}: cannot decompress it by {codec}: {error}") from None
             if not piece:
                 return

@@ -14,6 +14,7 @@ import pyarrow as pa
 from tidegate.errors import BadRecordError, CorruptDataError, OptionError, OutOfMemoryError
 from tidegate.readers.arrow.arrays import MOST_ROWS, within_bounds
 from tidegate.readers.arrow.conform import conform, position_of, spark_schema, surely_fits
+from tidegate.readers.decompression import is_lack_of_memory
 from tidegate.readers.event_time.columns import SeenTimes, TimeColumn, TimeTally, path_of
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.surveys import CHUNK_BYTES, GroupTimes, RowGroup, group_surveys
@@ -143,9 +144,9 @@ class TypedFormat(ObjectFormat):
     def _opened(self, obj: S3Object, *, whole: bool = False) -> Iterator[TypedObject]:
         """Open an object, and add its address to errors of decoding while the context lasts.
 
-        Raises CorruptDataError for an error of Arrow, an OSError and a UnicodeDecodeError.  Raises an error of the same
-        class for a BadRecordError, a CorruptDataError and an OutOfMemoryError.  Other errors pass, and so do Arrow's
-        errors of memory and cancellation.
+        Raises CorruptDataError for an error of Arrow, an OSError and a UnicodeDecodeError, or OutOfMemoryError if a
+        codec lacked memory.  Raises an error of the same class for a BadRecordError, a CorruptDataError and an
+        OutOfMemoryError.  Other errors pass, and so do Arrow's errors of memory and cancellation.
         """
         address = self.store.address(obj.key)
         try:
@@ -158,6 +159,8 @@ class TypedFormat(ObjectFormat):
         except (pa.ArrowMemoryError, pa.ArrowCancelled):
             raise
         except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+            if is_lack_of_memory(problem):
+                raise OutOfMemoryError(f"{address} {OutOfMemoryError()}") from None
             raise CorruptDataError(f"{address} cannot be read as {self.named}: {problem}") from problem
 
 

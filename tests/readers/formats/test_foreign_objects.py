@@ -10,6 +10,8 @@ import json
 import lzma
 import random
 import re
+import subprocess
+import sys
 import zipfile
 from decimal import Decimal
 from unittest import mock
@@ -25,7 +27,7 @@ from tests.readers.formats.contract import CASES, ROWS, rows_of
 from tests.readers.formats.files import CODECS, MARKER, avro, avro_format, logical, parquet, timed
 from tests.support.bytes import bit, byte, gap, number, surplus, variable_number, varint
 from tests.support.objects.lab import InMemory, held, read
-from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, OptionError
+from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, OptionError, OutOfMemoryError
 from tidegate.readers.avro import records as avro_records
 from tidegate.readers.formats.options import FormatOptions
 from tidegate.readers.formats.registry import FORMATS, INFERRED
@@ -104,6 +106,49 @@ def test_a_zstd_window_that_is_too_large_is_named_and_no_reason_to_skip_the_obje
     made = FORMATS["json"].create(FormatOptions(), store, INFERRED)
     with pytest.raises(ConnectorError, match=r"^s3://data/x.zst: its zstd window is larger than 128 MiB"):
         read(made, store.listed("x.zst"), pa.schema([("a", pa.int64())]))
+
+
+IN_LITTLE_MEMORY = """
+import resource
+from pathlib import Path
+import pyarrow as pa
+from tests.support.objects.lab import InMemory, read
+from tidegate.errors import OutOfMemoryError
+from tidegate.readers.decompression import SizeLimit, decompress
+from tidegate.readers.formats.options import FormatOptions
+from tidegate.readers.formats.registry import FORMATS, INFERRED
+
+content = bytes.fromhex("28B52FFD0088490000") + b'{"a": 1}\\n'  # its window is 128 MiB
+store, schema = InMemory(**{"x.zst": content}), pa.schema([("a", pa.int64())])
+json = FORMATS["json"].create(FormatOptions(), store, INFERRED)
+asks = [lambda: decompress("zstd", memoryview(content), SizeLimit(1 << 30, "an option"))]
+asks.append(lambda: read(json, store.listed("x.zst"), schema))
+for ask in asks:
+    ask()
+limit = (64 << 20) + int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+for ask in asks:
+    try:
+        ask()
+    except OutOfMemoryError as problem:
+        print(problem)
+"""
+
+
+def test_a_window_for_which_memory_is_too_little_is_no_reason_to_skip_the_object():
+    asked = subprocess.run([sys.executable, "-c", IN_LITTLE_MEMORY], check=True, capture_output=True, text=True)
+    assert asked.stdout == f"{OutOfMemoryError()}\ns3://data/x.zst {OutOfMemoryError()}\n"
+
+
+@pytest.mark.parametrize("said", ["Allocation error : not enough memory", "ERROR_allocation_failed"])
+def test_what_arrow_says_of_too_little_memory_is_no_damage(said):
+    store = InMemory(CASES["parquet"].write(rows_of(8), 4))
+    made = FORMATS["parquet"].create(FormatOptions(), store, INFERRED)
+    with (
+        mock.patch.object(pq.ParquetFile, "iter_batches", side_effect=OSError(said)),
+        pytest.raises(OutOfMemoryError, match=r"^s3://data/x takes more memory to decode than this process may have"),
+    ):
+        read(made, store.listed(), ROWS)
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
