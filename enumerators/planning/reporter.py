@@ -21,8 +21,8 @@ _DELETED_SOON_S = 3600
 _RECENT_S = 600.0  # how far the retention estimate looks back
 _SPACING_S = 60.0
 _LEAST_S = 1.0
-_FIELDS = {name for field, of in SourceProgress.model_fields.items() for name in (field, of.alias)}
-"""Names with a meaning in progress, also those that a plan leaves out because they are empty."""
+_FIELDS = {name for field, of in SourceProgress.model_fields.items() for name in (field, of.alias)} - {"metrics"}
+"""Names with a meaning in progress, also where they are left out as empty; connectors have metrics of their own."""
 
 
 class ProgressReporter:

@@ -65,7 +65,7 @@ def test_another_cluster_is_refused_though_it_has_nothing_new(kafka, tmp_path):
 
 
 def kill_java_of(process):
-    (java,) = descendants(process.pid, "SparkSubmit")
+    java, *_ = descendants(process.pid, "SparkSubmit")  # Java comes before what it forks
     os.kill(java, signal.SIGKILL)
 
 
@@ -122,7 +122,7 @@ def test_a_run_that_was_killed_keeps_others_out_until_its_java_has_ended_too(kaf
     command = ("backfill", "--bootstrap-servers", kafka.bootstrap_servers, "--topic", topic, "--out", out)
     with started(*command, "--max-drift", "1 hour", "--master", "local[1]") as process:
         await_while_running((out / "_tidegate" / "checkpoint").exists, process)
-        (java,) = descendants(process.pid, "SparkSubmit")
+        java, *_ = descendants(process.pid, "SparkSubmit")
         os.kill(java, signal.SIGSTOP)  # it would end soon after, and write until then
         os.kill(process.pid, signal.SIGKILL)
         process.wait()

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.readers.formats.contract import TO_CONTINUE
 from tests.readers.formats.files import INNER, read_text, records_of
 from tidegate.errors import BadRecordError, OptionError
+from tidegate.readers.arrow.ddl import ddl_of
 from tidegate.readers.formats import json_lines as lines
 from tidegate.readers.formats.json_lines import JsonLines
 from tidegate.readers.formats.lines import LineBlock
@@ -35,7 +36,7 @@ def test_a_value_that_does_not_fit_is_named_by_column_and_place(kind, bad):
     schema = pa.schema([("c", kind)])
     with pytest.raises(BadRecordError) as raised:
         read_text(b'{"c":null}\n{"c":' + bad.encode() + b"}\n", schema)
-    assert str(raised.value) == f"a/b.json: the line at byte 11 has no {kind} in 'c'{TO_CONTINUE}"
+    assert str(raised.value) == f"a/b.json: the line at byte 11 has no {ddl_of(kind)} in 'c'{TO_CONTINUE}"
 
 
 @pytest.mark.parametrize("kind", [pa.duration("us"), pa.float16()])

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.errors import CorruptDataError
+from tidegate.readers.arrow.ddl import ddl_of
 from tidegate.readers.objects.file import ObjectFile
 from tidegate.readers.objects.partitions import NULL_VALUE, partition_fields, partition_scalar, partition_texts
 
@@ -181,7 +182,7 @@ def test_a_column_may_be_given_another_type(text, kind, value):
 def test_a_value_that_does_not_fit_is_reported_by_object_and_column(text, kind):
     with pytest.raises(CorruptDataError) as raised:
         partition_scalar(text, pa.field("c", kind), "s3://b/k")
-    assert str(raised.value) == f"s3://b/k: its path has no {kind} in 'c'"
+    assert str(raised.value) == f"s3://b/k: its path has no {ddl_of(kind)} in 'c'"
 
 
 def test_a_null_that_the_schema_does_not_allow_is_refused():
