@@ -8,7 +8,7 @@ there is only one plan per batch.
 Bounded runs are pieces of one long stream.  A member leaves its note when such a run of it ends, and holds back the
 others until its next run.  A bounded run waits only for members that may still read something meanwhile.  What a member
 holds that does not, it leaves to the next run.  Only a member that gave no sign in a whole run, and for half as long
-again as it is usually silent, no longer holds back the next one.
+again as it was silent lately, no longer holds back the next one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from tidegate.alignment.group import GroupBound, Member, group_bound
 from tidegate.alignment.plan import Progress
-from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks, usual_ms, with_pause
+from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks, with_pause
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.others import NOTE_LAYOUT, Heard, OtherMembers
@@ -320,10 +320,10 @@ class GroupFolder:
         return {name for name in absent if not (self._is_bounded and self._was_silent(self._peers[name]))}
 
     def _was_silent(self, peer: _Peer) -> bool:
-        """Return whether a member was silent in a run before, for a lease, and half as long again as it usually is."""
+        """Return whether a member was silent in a run before, for a lease, and half as long again as lately."""
         if peer.silent_since_ms is None:
             return False
-        awaited_ms = (peer.sign_ms or 0) + usual_ms(peer.pauses_ms) * 3 // 2
+        awaited_ms = (peer.sign_ms or 0) + max(peer.pauses_ms, default=0) * 3 // 2
         return self._joined_ms - max(peer.silent_since_ms, awaited_ms) >= self._lease_s * 1000
 
     def _runs_as_before(self, heard: Heard) -> bool:

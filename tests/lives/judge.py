@@ -185,8 +185,8 @@ class Judge:
         peer = start.get("group", {}).get("peers", {}).get(other.id)
         if not self.is_bounded:
             return peer is not None and now_s - self.this_run[0] <= LEASE_S
-        _, _, silent_ms, sign_ms, pauses = peer or [None] * 5
-        return silent_ms is None or self.begun_at_ms - LEASE_S * 1000 < max([silent_ms, *(sign_ms + p for p in pauses)])
+        _, _, silent, sign, pauses = peer or [None] * 5
+        return silent is None or self.begun_at_ms - LEASE_S * 1000 < max([silent, *(sign + p * 3 // 2 for p in pauses)])
 
     def judge_positions(self, start: dict, end: dict, views: dict[str, View]) -> None:
         before, after = start.get("positions", {}), end["positions"]
