@@ -37,7 +37,7 @@ class WatermarkStrategy:
     generator: creates a watermark generator for each split.
     timestamp_assigner: where event times come from, as in the source's option event_time; None: as that option says.
     idle_timeout: how long a split must have nothing to read before it stops holding back others; with ``availableNow``,
-        from an earlier run to the begin of this one, and for half the longest of the last four pauses between runs.
+        from an earlier run to the begin of this one, and for half the usual time between runs.
     max_drift: how far past the slowest split's next record any split may be read.  Default: no bound.
     group: align with the slowest split of all sources that name this group.  Default: of this source alone.
     group_members: how many sources the group has.  Default: the group does not wait for sources that join later.

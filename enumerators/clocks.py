@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-_MOST_PAUSES = 4  # a run that is repeated three times in a row does not hide the usual one
+_MOST_PAUSES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +29,11 @@ REAL_CLOCKS = Clocks()
 def with_pause(pauses_ms: Sequence[int], pause_ms: int) -> list[int]:
     """Return the last pauses in ms, with one more."""
     return [*pauses_ms, pause_ms][-_MOST_PAUSES:]
+
+
+def usual_ms(pauses_ms: Sequence[int]) -> int:
+    """Return the usual one of the last pauses in ms; 0: there was none.
+
+    It is the second longest: neither an outage nor a run that is repeated once or twice is usual.
+    """
+    return sorted(pauses_ms)[-2:][0] if pauses_ms else 0

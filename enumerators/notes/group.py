@@ -7,8 +7,8 @@ there is only one plan per batch.
 
 Bounded runs are pieces of one long stream.  A member leaves its note when such a run of it ends, and holds back the
 others until its next run.  A bounded run waits only for members that may still read something meanwhile.  What a member
-holds that does not, it leaves to the next run.  Only a member that gave no sign in a whole run, and for half as long
-again as it was silent lately, no longer holds back the next one.
+holds that does not, it leaves to the next run.  Only a member that gave no sign in a whole run, and for a lease and
+half longer than usual, no longer holds back the next one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from tidegate.alignment.group import GroupBound, Member, group_bound
 from tidegate.alignment.plan import Progress
-from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks, with_pause
+from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks, usual_ms, with_pause
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.others import NOTE_LAYOUT, Heard, OtherMembers
@@ -44,7 +44,7 @@ class _Peer(NamedTuple):
     silent_since_ms: when the first bounded run began in which the member gave no sign, by the wall clock; None: it gave
         one in the last run.
     sign_ms: when the last bounded run began in which it gave one; None: there was none.
-    pauses_ms: between the last ones of these runs.
+    pauses_ms: the last ones between the begins of runs in which it gave a sign.
     """
 
     run: str
@@ -320,10 +320,10 @@ class GroupFolder:
         return {name for name in absent if not (self._is_bounded and self._was_silent(self._peers[name]))}
 
     def _was_silent(self, peer: _Peer) -> bool:
-        """Return whether a member was silent in a run before, for a lease, and half as long again as lately."""
+        """Return whether a member was silent in a run before, and for a lease and half longer than it usually is."""
         if peer.silent_since_ms is None:
             return False
-        awaited_ms = (peer.sign_ms or 0) + max(peer.pauses_ms, default=0) * 3 // 2
+        awaited_ms = (peer.sign_ms or 0) + usual_ms(peer.pauses_ms) * 3 // 2
         return self._joined_ms - max(peer.silent_since_ms, awaited_ms) >= self._lease_s * 1000
 
     def _runs_as_before(self, heard: Heard) -> bool:

@@ -138,7 +138,7 @@ class Quiet(NamedTuple):
     since_ms: since when each split has stood at its end, by the wall clock of the run.
     begun_ms: when the run began, by the same clock.
     newest_ms: the greatest event time in all splits then; None: there was none.
-    pauses_ms: between the begins of the last runs.
+    pauses_ms: between the begins of the last runs that stored an offset.
     """
 
     since_ms: Positions = MappingProxyType({})

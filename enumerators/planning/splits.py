@@ -13,7 +13,7 @@ from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Observed
 from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
 from tidegate.alignment.standing import ends_of
-from tidegate.enumerators.clocks import Clocks, with_pause
+from tidegate.enumerators.clocks import Clocks, usual_ms, with_pause
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.planning.offset import Offset, Quiet
 from tidegate.enumerators.planning.run_log import RunLog
@@ -231,8 +231,8 @@ class _IdleTimers:
         self._begun = Quiet(begun_ms=self._looked_ms, newest_ms=newest_ms)
         passed_ms = _passed_ms(stored, self._begun)
         if bounded and stored.begun_ms:
-            # A run that is repeated makes no split idle that gets records from one usual run to the next.
-            self._timeout_s = max(self._timeout_s, max(stored.pauses_ms, default=0) / 2000)
+            # A repeated run must not make a split idle that gets records from hour to hour; half is room for jitter.
+            self._timeout_s = max(self._timeout_s, usual_ms(stored.pauses_ms) / 2000)
             self._begun = self._begun._replace(pauses_ms=with_pause(stored.pauses_ms, passed_ms))
         self._is_corrected = bounded and passed_ms != self._begun.begun_ms - stored.begun_ms
         # A split may have become quiet long after that run began, and then no time has certainly passed.

@@ -100,10 +100,8 @@ class Judge:
                 last = min(last, self.targets.get(split, extent.begin))
             times = {p: counted_ms(log.records[p], self.present.options, now_ms) for p in range(extent.end)}
             first = stood if stop is not None and stood >= stop else max(stood, extent.begin)
-            is_finished = stop is not None and first >= stop
-            views[split] = View(
-                log, extent.begin, first, max(last, stood), extent.settled, readable, times, is_finished
-            )
+            ended = stop is not None and first >= stop
+            views[split] = View(log, extent.begin, first, max(last, stood), extent.settled, readable, times, ended)
         if is_first:
             self.busy = {s for s, v in views.items() if v.position < v.last}
         return views
@@ -185,8 +183,10 @@ class Judge:
         peer = start.get("group", {}).get("peers", {}).get(other.id)
         if not self.is_bounded:
             return peer is not None and now_s - self.this_run[0] <= LEASE_S
-        _, _, silent, sign, pauses = peer or [None] * 5
-        return silent is None or self.begun_at_ms - LEASE_S * 1000 < max([silent, *(sign + p * 3 // 2 for p in pauses)])
+        _, _, silent_ms, sign_ms, pauses_ms = peer or [None] * 5
+        usual_ms = sorted(pauses_ms or [0])[-2:][0]
+        awaited_ms = (sign_ms or 0) + usual_ms * 3 // 2
+        return silent_ms is None or self.begun_at_ms < LEASE_S * 1000 + max(silent_ms, awaited_ms)
 
     def judge_positions(self, start: dict, end: dict, views: dict[str, View]) -> None:
         before, after = start.get("positions", {}), end["positions"]
