@@ -7,8 +7,8 @@ there is only one plan per batch.
 
 Bounded runs are pieces of one long stream.  A member leaves its note when such a run of it ends, and holds back the
 others until its next run.  A bounded run waits only for members that may still read something meanwhile.  What a member
-holds that does not, it leaves to the next run.  Only a member that gave no sign in a whole run, and for a lease and
-half longer than usual, no longer holds back the next one.
+holds that does not, it leaves to the next run.  Only a member that gave no sign in a whole run, and a lease longer
+than one and a half of its usual pauses, no longer holds back the next one.
 """
 
 from __future__ import annotations
@@ -320,7 +320,7 @@ class GroupFolder:
         return {name for name in absent if not (self._is_bounded and self._was_silent(self._peers[name]))}
 
     def _was_silent(self, peer: _Peer) -> bool:
-        """Return whether a member was silent in a run before, and for a lease and half longer than it usually is."""
+        """Return whether a member was silent in a run before, and a lease longer than one and a half usual pauses."""
         if peer.silent_since_ms is None:
             return False
         awaited_ms = (peer.sign_ms or 0) + usual_ms(peer.pauses_ms) * 3 // 2
