@@ -47,6 +47,12 @@ def int64_values(array: pa.Array) -> npt.NDArray[np.int64]:
     return np.frombuffer(array.buffers()[1], np.int64, len(array), 8 * array.offset)
 
 
+def ends_of(texts: pa.BinaryArray) -> npt.NDArray[np.int32]:
+    """Return where texts or bytes end in their buffer, after the begin of the first one."""
+    ends = texts.buffers()[1]
+    return np.frombuffer(ends, np.int32, len(texts) + 1, 4 * texts.offset) if len(texts) else np.zeros(1, np.int32)
+
+
 def booleans(values: npt.NDArray[np.bool_]) -> pa.BooleanArray:
     """Return truth values as an array."""
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(np.packbits(values, bitorder="little"))])

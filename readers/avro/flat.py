@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.readers.arrow.arrays import booleans, integers
+from tidegate.readers.arrow.texts import texts_at
 from tidegate.readers.compiled import compiled
 
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
@@ -92,17 +93,12 @@ class FlatRecords:
         self, data: Bytes, numbers: Longs, lengths: Longs, present: npt.NDArray[np.bool_], kind: pa.DataType
     ) -> pa.Array:
         nulls = None if present.all() else ~present
+        bits = None if nulls is None else booleans(present).buffers()[1]
         if pa.types.is_string(kind) or pa.types.is_binary(kind):
-            ends = np.zeros(len(numbers) + 1, np.int32)
-            np.cumsum(lengths, out=ends[1:])
-            texts = np.empty(int(ends[-1]), np.uint8)
-            _gather(data, numbers, lengths, texts)
-            bits = None if nulls is None else booleans(present).buffers()[1]
-            column = pa.Array.from_buffers(kind, len(numbers), [bits, pa.py_buffer(ends), pa.py_buffer(texts)])
+            column = texts_at(data, numbers, lengths, bits, kind)
             column.validate(full=True)
             return column
         if pa.types.is_boolean(kind):
-            bits = None if nulls is None else booleans(present).buffers()[1]
             return pa.Array.from_buffers(kind, len(numbers), [bits, booleans(numbers != 0).buffers()[1]])
         if pa.types.is_int32(kind) or pa.types.is_date32(kind):
             return integers(numbers, pa.int64(), nulls).cast(pa.int32()).view(kind)
@@ -195,14 +191,3 @@ def _decode(  # noqa: C901, PLR0911, PLR0912, PLR0917 - one loop over bytes; Num
         if at != stop:
             return False
     return True
-
-
-@compiled
-def _gather(data: Bytes, begins: Longs, lengths: Longs, texts: Bytes) -> None:
-    """Copy texts behind each other."""
-    at = np.uintp(0)
-    for row in range(len(begins)):
-        source = np.uintp(begins[row])
-        for byte in range(np.uintp(lengths[row])):
-            texts[at + byte] = data[source + byte]
-        at += np.uintp(lengths[row])

@@ -1,24 +1,25 @@
 """Converts JSON objects to Arrow batches of a schema: the lines of a text, or a column of texts.
 
-Most are read a block at once, by pyarrow.json.  Those that it cannot read, or would not read as Spark does, are read
-one by one.  The values are the same in any case.
+Most are read a block at once, by a compiled loop.  What it leaves is read by pyarrow.json, and what that cannot read,
+or would not read as Spark does, is read one by one.  The values are the same in any case.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import json as arrow_json
 
 from tidegate.errors import BadRecordError
 from tidegate.readers.arrow import compute as pc
-from tidegate.readers.arrow.arrays import BATCH_BYTES, null_bytes, one_text, within_bounds
+from tidegate.readers.arrow.arrays import BATCH_BYTES, ends_of, null_bytes, one_text, within_bounds
 from tidegate.readers.arrow.conform import batch_of, with_leaves
 from tidegate.readers.arrow.ddl import ddl_of
 from tidegate.readers.arrow.text_values import LONG_FRACTION, timestamps
@@ -33,7 +34,11 @@ from tidegate.readers.formats.json_values import (
 )
 from tidegate.readers.formats.lines import LineBlock, lines_of
 
+if TYPE_CHECKING:
+    from tidegate.readers.formats.json_columns import Ints, JsonColumns
+
 _CAREFUL_BYTES = 64 << 10
+_bytes_left = 64 << 20  # what pyarrow.json reads in about the time in which Numba and the loops load
 
 # The number must be a whole value, perhaps in quotes or with escapes.  An identifier may also contain 1e-20.
 _LONG_FRACTION = re.compile(rf"""(?:{LONG_FRACTION})[0-9]*[\s,}}\]"eE]|\\u00(?:2[dDeE]|3[0-9]|[46]5)""".encode())
@@ -59,6 +64,12 @@ class JsonLines:
         raw = [(field.name, _raw(field.type)) for field in self._fields]
         self._has_decimals = any(_holds_decimals(field.type) for field in self._fields)
         self._raw = None if any(kind is None for _, kind in raw) else pa.schema(raw)
+
+    @cached_property
+    def _columns(self) -> JsonColumns | None:
+        from tidegate.readers.formats.json_columns import JsonColumns
+
+        return None if self._raw is None else JsonColumns.of(self._raw, strict=self._surplus)
 
     def batches(self, records: ChunkRecords, block: LineBlock) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a block, in order; no batch is larger than BATCH_BYTES unless it has a single row."""
@@ -107,12 +118,19 @@ class JsonLines:
 
     def _quick_texts(self, texts: pa.BinaryArray) -> pa.RecordBatch | None:
         """Return a row for each text, read as whole columns; None: some have to be read one by one."""
+        data, ends = _bytes_of(texts)
+        batch = self._looped(data, ends)
+        if batch is not None:
+            return batch
         # The last line end keeps pyarrow.json from taking what follows an inner one for another block.
-        lines = pc.binary_join_element_wise(texts, _NOTHING, _LINE_END)
-        _, ends, data = lines.buffers()
-        bounds = np.frombuffer(ends, np.int32)[: len(lines) + 1]
-        data = data.to_pybytes()
-        return self._quick(data, _framed(np.frombuffer(data, np.uint8), bounds[:-1], bounds[1:] - 1))
+        data, ends = _bytes_of(pc.binary_join_element_wise(texts, _NOTHING, _LINE_END))
+        return self._by_arrow(data, _framed(data, ends - 1))
+
+    def _quick(self, data: bytes) -> pa.RecordBatch | None:
+        """Return a row for each line, read as whole columns; None: some have to be read one by one."""
+        ends = _line_ends(data)
+        batch = self._looped(data, ends)
+        return self._by_arrow(data, _framed(data, ends)) if batch is None else batch
 
     def _parts(self, block: LineBlock) -> Iterator[LineBlock]:
         # Very short lines may lack all columns.  Then the rows take more bytes than the text.
@@ -126,23 +144,32 @@ class JsonLines:
         elif self._raw is not None and len(block.data) > _CAREFUL_BYTES:
             # One odd line must not slow down all the others.
             for part in _parts(block, 1 + len(block.data) // _CAREFUL_BYTES):
-                quick = self._quick(part.data, _objects(part.data))
+                quick = self._quick(part.data)
                 yield self._careful(records, part) if quick is None else records.batch(quick)
         else:
             yield self._careful(records, block)
 
     def _plain(self, block: LineBlock) -> pa.RecordBatch | None:
-        batch = self._quick(block.data, _objects(block.data))
+        batch = self._quick(block.data)
         if batch is not None:
             return batch
         # Perhaps only blank lines, or blanks around lines, hindered the quick way.
-        data = b"\n".join(line for _, line in lines_of(block))
-        return self._quick(data, _objects(data))
+        return self._quick(b"\n".join(line for _, line in lines_of(block)))
 
-    def _quick(self, data: bytes, rows: int) -> pa.RecordBatch | None:
-        """Return so many rows, read as whole columns; None: some objects have to be read one by one.
+    def _looped(self, data: bytes, ends: Ints) -> pa.RecordBatch | None:
+        """Return a row for each text that ends at some place, read by the loop; None: it does not read them all."""
+        if not len(ends) or not _is_worth_the_loop(len(data)) or self._columns is None or not _is_utf8(data):
+            return None
+        columns = self._columns.read(data, ends)
+        try:
+            return None if columns is None else self._batch(columns, len(ends))
+        except pa.ArrowInvalid:
+            return None
 
-        rows: how many objects the data has, each on lines of its own; see ``_objects``.
+    def _by_arrow(self, data: bytes, rows: int) -> pa.RecordBatch | None:
+        """Return so many rows, read by pyarrow.json; None: some objects have to be read one by one.
+
+        rows: how many objects the data has, each on lines of its own; see ``_framed``.
         """
         if not rows or self._raw is None or (self._has_decimals and _LONG_FRACTION.search(data)) or not _is_utf8(data):
             return None
@@ -153,13 +180,16 @@ class JsonLines:
             table = self._table(data, self._raw)
             if table.num_rows != rows:
                 return None
-            columns = [column.combine_chunks() for column in table.columns]
-            arrays = [_parsed(column, field.type) for column, field in zip(columns, self._fields, strict=True)]
-            batch = batch_of(arrays, pa.schema(self._fields), table.num_rows)
+            batch = self._batch([column.combine_chunks() for column in table.columns], rows)
             batch.validate(full=True)  # pyarrow.json reads 10000 as a decimal(6, 2), which it does not fit
         except pa.ArrowInvalid:
             return None
         return batch
+
+    def _batch(self, raw: list[pa.Array], rows: int) -> pa.RecordBatch:
+        """Return raw columns as rows; raises ArrowInvalid for a text that does not fit."""
+        arrays = [_parsed(column, field.type) for column, field in zip(raw, self._fields, strict=True)]
+        return batch_of(arrays, pa.schema(self._fields), rows)
 
     def _table(self, data: bytes, raw: pa.Schema) -> pa.Table:
         return arrow_json.read_json(
@@ -205,33 +235,42 @@ def lines_into(schema: pa.Schema, *, surplus: bool) -> JsonLines:
     return JsonLines(schema, surplus=surplus)
 
 
-def _objects(data: bytes) -> int:
+def _is_worth_the_loop(size: int) -> bool:
+    """Return whether this process has read so many bytes, with these, that it need not care how long loops load."""
+    global _bytes_left  # noqa: PLW0603 - the loops are loaded once per process
+    _bytes_left -= size
+    return _bytes_left < 0 or "numba" in sys.modules
+
+
+def _bytes_of(texts: pa.BinaryArray) -> tuple[bytes, Ints]:
+    """Return the bytes of some texts behind each other, and where each ends."""
+    ends = ends_of(texts)
+    return texts.buffers()[2].slice(ends[0], ends[-1] - ends[0]).to_pybytes(), ends[1:] - ends[0]
+
+
+def _line_ends(data: bytes) -> Ints:
+    """Return where each line ends, before its line end."""
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE).astype(np.int32)
+    return ends if data.endswith(b"\n") or not data else np.append(ends, np.int32(len(data)))
+
+
+def _framed(data: bytes, ends: Ints) -> int:
     """Return the number of lines if each begins with ``{`` and ends with ``}``, else 0.
+
+    ends: where each ends, before its line end.
 
     pyarrow.json also takes several values in a line, or one value in several lines.  But in JSON, a comma stands
     between ``}`` and ``{``, so no value goes on after a line that ends with ``}``.  Then as many rows as lines mean
     one row a line.  pyarrow.json crashes if the first value is null (apache/arrow#47409).
     """
     text = np.frombuffer(data, np.uint8)
-    breaks = np.flatnonzero(text == _NEWLINE)
-    begins = np.concatenate(([0], breaks + 1))
-    ends = np.concatenate((breaks, [len(data)]))
-    if data.endswith(b"\n"):
-        begins, ends = begins[:-1], ends[:-1]
-    return _framed(text, begins, ends)
-
-
-def _framed(text: npt.NDArray[np.uint8], begins: npt.NDArray[Any], ends: npt.NDArray[Any]) -> int:
-    """Return the number of parts of a text if each begins with ``{`` and ends with ``}``, else 0.
-
-    begins, ends: the first byte of each part, and that of the line end after it.
-    """
+    begins = np.concatenate(([0], ends[:-1] + 1))
     # A blank line has no ``{``.  If the first line is blank, index -1 is the last byte of the text, which is harmless.
     if not len(text) or (text[begins] != _OPENING).any():
         return 0
     last = text[ends - 1]
     last = np.where(last == _RETURN, text[ends - 2], last)
-    return 0 if (last != _CLOSING).any() else len(begins)
+    return 0 if (last != _CLOSING).any() else len(ends)
 
 
 def _parts(block: LineBlock, count: int) -> Iterator[LineBlock]:

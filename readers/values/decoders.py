@@ -11,11 +11,10 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.readers.arrow import compute as pc
-from tidegate.readers.arrow.arrays import are_null, booleans, integers
+from tidegate.readers.arrow.arrays import are_null, booleans, ends_of, integers
 from tidegate.readers.arrow.conform import by_halves
 from tidegate.readers.formats.bad_records import BadRecordPolicy, ChunkRecords, is_bad, rescued_text
 from tidegate.readers.formats.json_lines import lines_into
@@ -116,7 +115,7 @@ class JsonValues:
     def decode(self, values: pa.BinaryArray, _: pa.ListArray | None) -> DecodedValues:
         """See ValueDecoder."""
         texts = _bare(values)
-        is_there = (np.diff(_ends(texts)) > 0) & ~are_null(texts)
+        is_there = (np.diff(ends_of(texts)) > 0) & ~are_null(texts)
         if not is_there.any():
             return DecodedValues(pa.nulls(len(values), self.kind), {})
         if not is_there.all():
@@ -142,19 +141,13 @@ class JsonValues:
 
 def _bare(values: pa.BinaryArray) -> pa.BinaryArray:
     """Return values without the id of a schema, and without blanks around them unless all begin with a brace."""
-    ends = _ends(values)
+    ends = ends_of(values)
     if not values.null_count and np.diff(ends).all():
         begins = np.frombuffer(values.buffers()[2] or b"", np.uint8)[ends[:-1]]
         if (begins == _BRACE).all():
             return values
     without_id = pc.replace_substring_regex(values, pattern=_ID, replacement="", max_replacements=1)
     return pc.ascii_trim(without_id.view(pa.string()), characters=_BLANKS).view(pa.binary())
-
-
-def _ends(values: pa.BinaryArray) -> npt.NDArray[np.int32]:
-    """Return where values end in their buffer, after the begin of the first one."""
-    ends = values.buffers()[1]
-    return np.frombuffer(ends, np.int32, len(values) + 1, 4 * values.offset) if len(values) else np.zeros(1, np.int32)
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ def test_reading_at_once_and_line_by_line_give_the_same(written):
     ).encode()
     made = JsonLines(PLAIN)
     if text:
-        quick = made._quick(text, lines._objects(text))
+        quick = made._quick(text)
         if quick is None:  # a long fraction is read line by line if any column is a decimal, and so are huge numbers
             assert lines._LONG_FRACTION.search(text) or re.search(rb"[eE][+]?[0-9]{3}", text)
             return
@@ -171,11 +171,12 @@ FRAGMENTS = [
 @example(["{", '"x"', ":", "-", "NaN", "}"])
 def test_of_any_text_it_reads_what_one_line_at_a_time_does_or_nothing(fragments):
     data = "".join(fragments).encode() + b"\n"
-    quick = FLAT._quick(data, lines._objects(data))
-    if quick is not None:
-        slow = carefully(data)
-        assert slow is not None
-        assert same(quick, slow)
+    ends = lines._line_ends(data)
+    for quick in (FLAT._looped(data, ends), FLAT._by_arrow(data, lines._framed(data, ends))):
+        if quick is not None:
+            slow = carefully(data)
+            assert slow is not None
+            assert same(quick, slow)
 
 
 def test_the_last_of_equal_keys_counts():

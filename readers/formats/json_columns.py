@@ -1,0 +1,312 @@
+"""Reads JSON objects as whole columns at memory speed: objects whose wanted fields are scalars, or structs of them.
+
+A compiled loop finds the values of the wanted fields, and checks the syntax of all others; Arrow converts what it has
+found.  What the loop is not sure of is left to others, all objects of a call together, so that only they decide what
+is malformed: NaN, a wanted field that comes twice or has another type, and an escape in a wanted text or in a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.readers.arrow.arrays import booleans
+from tidegate.readers.arrow.texts import texts_at
+from tidegate.readers.compiled import compiled
+
+Bytes: TypeAlias = "npt.NDArray[np.uint8]"
+Ints: TypeAlias = "npt.NDArray[np.int32]"
+
+_MISSING, _NULL, _TEXT, _NUMBER, _TRUE, _FALSE, _OBJECT, _ESCAPED, _ARRAY = 0, *(1 << bit for bit in range(8))
+_VALUE, _FIRST, _ITEM, _COLON, _AFTER = range(5)  # what comes next; _FIRST is what comes after an opening bracket
+_ROOT = 0
+_NOWHERE = -1  # the field of what nobody wants
+_BROKEN = -1
+_DEEPEST = 32
+_MOST_BYTES = 2**31 - 1
+
+_QUOTE, _COMMA, _DIVIDER, _MINUS, _PLUS, _POINT, _ZERO, _SPACE, _N, _T, _U = b'",:-+.0 ntu'
+_BRACE, _CLOSING_BRACE, _BRACKET, _CLOSING_BRACKET = b"{}[]"
+_HEX_DIGITS = 4
+_NEXT = np.uintp(1)
+
+
+def _set_of(characters: bytes) -> npt.NDArray[np.bool_]:
+    return np.isin(np.arange(256), list(characters))
+
+
+_BLANKS, _DIGITS, _HEX = _set_of(b" \t\r\n"), _set_of(b"0123456789"), _set_of(b"0123456789abcdefABCDEF")
+_EXPONENTS, _ESCAPES, _PLAIN = _set_of(b"eE"), _set_of(b'"\\/bfnrt'), ~_set_of(b'"\\' + bytes(range(32)))
+_NULL_WORD, _TRUE_WORD, _FALSE_WORD = (np.frombuffer(word, np.uint8) for word in (b"null", b"true", b"false"))
+
+
+class _Known(NamedTuple):
+    """The fields of a schema by number: first the object itself, then its fields in a row, then those of structs.
+
+    wants: what the values of each may be.
+    begins, ends: the first field that each has, and the end of them.
+    names, name_ends: their names, behind each other.
+    strict: an object with other fields is left to others.
+    """
+
+    wants: Ints
+    begins: Ints
+    ends: Ints
+    names: Bytes
+    name_ends: Ints
+    strict: bool
+
+
+class _Found(NamedTuple):
+    """What each field has in each object: its kind, and where its text begins and how long it is."""
+
+    kinds: Any
+    begins: Any
+    lengths: Any
+
+
+@dataclass(frozen=True)
+class JsonColumns:
+    """Reads objects to the columns of one schema."""
+
+    _schema: pa.Schema
+    _known: _Known
+
+    @classmethod
+    def of(cls, schema: pa.Schema, *, strict: bool) -> JsonColumns | None:
+        """Return what reads objects to ``schema``; None: it has other types than texts, numbers, booleans, structs.
+
+        strict: objects with other fields are left to others.
+        """
+        fields = [pa.field("", pa.struct(list(schema)))]
+        spans = []
+        for field in fields:  # which grows
+            begin = len(fields)
+            fields += list(field.type) if pa.types.is_struct(field.type) else []
+            spans.append((begin, len(fields)))
+        wants = [_OBJECT, *(_wanted(field.type) for field in fields[1:])]
+        if None in wants:
+            return None
+        names = [field.name.encode() for field in fields]
+        begins, ends = np.array(spans, np.int32).T.copy()
+        data = np.frombuffer(b"".join(names) or b"\0", np.uint8)
+        name_ends = np.cumsum([*map(len, names)], dtype=np.int32)
+        return cls(schema, _Known(np.array(wants, np.int32), begins, ends, data, name_ends, strict))
+
+    def read(self, data: bytes, ends: Ints) -> list[pa.Array] | None:
+        """Return columns with a row for each object; None: some are left to others.
+
+        data: an object in each text, behind each other, all in UTF-8.  Blanks and line ends may stand around objects.
+        ends: where each text ends.
+        """
+        if len(data) > _MOST_BYTES:
+            return None
+        text = np.frombuffer(data, np.uint8)
+        shape = len(self._known.wants), len(ends)
+        found = _Found(np.zeros(shape, np.uint8), np.zeros(shape, np.int32), np.zeros(shape, np.int32))
+        if not _find(text, ends, self._known, found):
+            return None
+        try:
+            return [*self._columns(list(self._schema), _ROOT, text, found)]
+        except pa.ArrowInvalid:  # a number that does not fit its type
+            return None
+
+    def _columns(self, fields: list[pa.Field], parent: int, text: Bytes, found: _Found) -> Iterator[pa.Array]:
+        for place, field in enumerate(fields, int(self._known.begins[parent])):
+            kinds, kind = found.kinds[place], field.type
+            nulls = kinds <= _NULL
+            present = booleans(~nulls).buffers()[1] if nulls.any() else None
+            if pa.types.is_struct(kind):
+                inner = [*self._columns(list(kind), place, text, found)]
+                yield pa.Array.from_buffers(kind, len(kinds), [present], children=inner)
+            elif pa.types.is_boolean(kind):
+                yield pa.Array.from_buffers(kind, len(kinds), [present, booleans(kinds == _TRUE).buffers()[1]])
+            else:
+                yield texts_at(text, found.begins[place], found.lengths[place], present, pa.string()).cast(kind)
+
+
+def _wanted(kind: pa.DataType) -> int | None:
+    """Return what the values of a field of a type may be; None: only others can read such a field."""
+    are = pa.types
+    if are.is_struct(kind):
+        return _NULL | _OBJECT
+    if are.is_string(kind):
+        return _NULL | _TEXT
+    if are.is_signed_integer(kind) or are.is_float32(kind) or are.is_float64(kind):
+        return _NULL | _NUMBER
+    return (_NULL | _TRUE | _FALSE) if are.is_boolean(kind) else None
+
+
+@compiled
+def _past(data: Bytes, at: int, stop: int, characters: npt.NDArray[np.bool_]) -> int:
+    """Return the first place from one on that has none of some characters."""
+    while at < stop and characters[data[at]]:
+        at += 1
+    return at
+
+
+@compiled
+def _text_end(data: Bytes, at: int, stop: int) -> tuple[int, bool]:
+    """Return the quote at the end of a text that begins at a place, or _BROKEN, and whether the text has escapes."""
+    escaped = False
+    while True:
+        # The index is unsigned: it cannot count from the end, so the loop needs no check for that.
+        place, end = np.uintp(at), np.uintp(stop)
+        while place < end and _PLAIN[data[place]]:
+            place += _NEXT
+        at = np.intp(place)
+        if at >= stop or data[at] < _SPACE:
+            return _BROKEN, escaped
+        if data[at] == _QUOTE:
+            return at, escaped
+        escaped = True
+        at += 1
+        if at < stop and data[at] == _U:
+            digits = at + 1
+            at = digits + _HEX_DIGITS
+            if at > stop or _past(data, digits, at, _HEX) < at:
+                return _BROKEN, escaped
+        elif at < stop and _ESCAPES[data[at]]:
+            at += 1
+        else:
+            return _BROKEN, escaped
+
+
+@compiled
+def _past_digits(data: Bytes, at: int, stop: int) -> int:
+    """Return the end of one digit or more; it is past ``stop`` if there is none."""
+    end = _past(data, at, stop, _DIGITS)
+    return end if end > at else stop + 1
+
+
+@compiled
+def _past_number(data: Bytes, at: int, stop: int) -> int:
+    """Return the end of a number, which is past ``stop`` if it is broken."""
+    if data[at] == _MINUS:
+        at += 1
+    is_zero = at < stop and data[at] == _ZERO
+    at = at + 1 if is_zero else _past_digits(data, at, stop)
+    if at < stop and data[at] == _POINT:
+        at = _past_digits(data, at + 1, stop)
+    if at < stop and _EXPONENTS[data[at]]:
+        at += 1
+        if at < stop and data[at] in (_PLUS, _MINUS):
+            at += 1
+        at = _past_digits(data, at, stop)
+    return at
+
+
+@compiled
+def _past_word(data: Bytes, at: int, stop: int) -> tuple[int, int]:
+    """Return which of ``null``, ``true`` and ``false`` comes, and its end, which is past ``stop`` if it is none."""
+    kind, word = _FALSE, _FALSE_WORD
+    if data[at] == _N:
+        kind, word = _NULL, _NULL_WORD
+    elif data[at] == _T:
+        kind, word = _TRUE, _TRUE_WORD
+    if len(word) > stop - at:
+        return kind, stop + 1
+    for place in range(len(word)):
+        if data[at + place] != word[place]:
+            return kind, stop + 1
+    return kind, at + len(word)
+
+
+@compiled
+def _field(data: Bytes, name: int, size: int, within: int, likely: int, known: _Known) -> int:
+    """Return the field of a struct by its name, or _NOWHERE; ``likely`` is tried first, as most objects are alike."""
+    first, end = known.begins[within], known.ends[within]
+    field = likely if first <= likely < end else first
+    for _ in range(first, end):
+        begin = known.name_ends[field - 1]
+        if known.name_ends[field] - begin == size:
+            same = 0
+            while same < size and known.names[begin + same] == data[name + same]:
+                same += 1
+            if same == size:
+                return field
+        field = field + 1 if field + 1 < end else first
+    return _NOWHERE
+
+
+@compiled
+def _find(data: Bytes, ends: Ints, known: _Known, found: _Found) -> bool:  # noqa: C901, PLR0911, PLR0912, PLR0915
+    """Note what each object has in the wanted fields; return whether the loop is sure of all of them."""
+    structs, are_arrays = np.empty(_DEEPEST, np.int64), np.empty(_DEEPEST, np.bool_)
+    structs[0], are_arrays[0] = _NOWHERE, True
+    at = likely = 0
+    for row in range(len(ends)):
+        stop = ends[row]
+        deep, field, state = 0, _ROOT, _VALUE
+        while True:
+            while at < stop and _BLANKS[data[np.uintp(at)]]:
+                at += 1
+            if at >= stop:
+                break
+            byte = data[np.uintp(at)]
+            if state == _COLON and byte == _DIVIDER:
+                state = _VALUE
+                at += 1
+            elif (
+                deep
+                and state in (_AFTER, _FIRST)
+                and byte == (_CLOSING_BRACKET if are_arrays[deep] else _CLOSING_BRACE)
+            ):
+                deep -= 1
+                state = _AFTER
+                at += 1
+            elif deep and state == _AFTER and byte == _COMMA:
+                state = _ITEM
+                at += 1
+            elif state in (_COLON, _AFTER):
+                return False
+            elif state != _VALUE and not are_arrays[deep]:
+                end, escaped = _text_end(data, at + 1, stop)
+                if byte != _QUOTE or end == _BROKEN:
+                    return False
+                field = _NOWHERE
+                if structs[deep] != _NOWHERE:
+                    field = _field(data, at + 1, end - at - 1, structs[deep], likely, known)
+                    if escaped or (known.strict and field == _NOWHERE):
+                        return False
+                    likely = field + 1
+                state = _COLON
+                at = end + 1
+            else:
+                state = _AFTER
+                begin = end = at
+                if byte == _QUOTE:
+                    begin = at + 1
+                    end, escaped = _text_end(data, begin, stop)
+                    if end == _BROKEN:
+                        return False
+                    kind = _ESCAPED if escaped else _TEXT
+                    at = end + 1
+                elif byte in (_BRACE, _BRACKET):
+                    deep += 1
+                    if deep == _DEEPEST:
+                        return False
+                    structs[deep], are_arrays[deep] = field, byte == _BRACKET
+                    kind = _ARRAY if byte == _BRACKET else _OBJECT
+                    state = _FIRST
+                    at += 1
+                elif byte == _MINUS or _DIGITS[byte]:
+                    kind, end = _NUMBER, _past_number(data, at, stop)
+                    at = end
+                else:
+                    kind, end = _past_word(data, at, stop)
+                    at = end
+                # A broken number or word ends past the object, which is then not closed.
+                if field != _NOWHERE:
+                    if found.kinds[field, row] != _MISSING or not known.wants[field] & kind:
+                        return False
+                    found.kinds[field, row], found.begins[field, row] = kind, begin
+                    found.lengths[field, row] = 0 if kind == _NULL else end - begin
+        if deep or state != _AFTER:
+            return False
+    return True

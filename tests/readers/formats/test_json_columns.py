@@ -1,0 +1,239 @@
+"""Objects of JSON that a compiled loop reads, compared with the way that reads one at a time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.readers.formats.files import records_of
+from tidegate.errors import BadRecordError
+from tidegate.readers.formats.json_columns import JsonColumns
+from tidegate.readers.formats.json_lines import JsonLines
+from tidegate.readers.formats.lines import LineBlock
+
+INNER = pa.struct([("x", pa.int16()), ("deeper", pa.struct([("x", pa.string())])), ("none", pa.struct([]))])
+SCHEMA = pa.schema(
+    [
+        ("i", pa.int64()),
+        ("tiny", pa.int8()),
+        ("r", pa.float64()),
+        ("f", pa.float32()),
+        ("s", pa.string()),
+        ("né", pa.string()),
+        ("b", pa.bool_()),
+        ("t", pa.timestamp("us", "UTC")),
+        ("inner", INNER),
+    ]
+)
+LINES = JsonLines(SCHEMA)
+blanks = st.sampled_from(["", "", "", " ", "\t", "\r", " \t "])
+plain_texts = st.text(st.characters(exclude_characters='"\\', exclude_categories=["Cc", "Cs"]), max_size=4)
+fitting = {
+    "i": st.integers(-(2**63), 2**63 - 1).map(str),
+    "tiny": st.integers(-128, 127).map(str),
+    "r": st.floats(allow_nan=False, allow_infinity=False).map(repr) | st.integers(0, 9).map(str),
+    "f": st.floats(width=32, allow_nan=False, allow_infinity=False).map(repr),
+    "s": plain_texts.map('"{}"'.format),
+    "né": plain_texts.map('"{}"'.format),
+    "b": st.sampled_from(["true", "false"]),
+    "t": st.just('"2024-01-01T00:00:00Z"'),
+    "inner": st.integers(-9, 9).map('{{"deeper":{{"x":"y"}},"more":[1,{{"x":[]}}],"x":{}}}'.format),
+    "other": st.just('{"text":"an \\"escape\\" \\u00e9","x":[[]],"y":[{},-0.5e+3,null]}'),
+}
+oddities = st.sampled_from(
+    [
+        *' \t\0\x1f"\\{}[]:,+-.0123456789eE/nulltrueabcfux_é',
+        *[
+            "",
+            "",
+            "",
+            '"i":1,',
+            '"x":',
+            "NaN",
+            "-Infinity",
+            "\\n",
+            "\\ud83d",
+            "\\u12g4",
+            "\\x",
+            '""',
+            "null",
+            "[",
+            "{}",
+            "00",
+        ],
+        *[
+            "e5",
+            "1e400",
+            "1e-400",
+            "99999999999999999999",
+            '"t":"2024-01-01"',
+            '"inner":{},',
+            '"other":0,',
+            '"s":"",',
+            "\ud83d",
+        ],
+    ]
+)
+
+
+def object_of(pairs: dict[str, str], blank: str) -> str:
+    inner = f"{blank},{blank}".join(f'{blank}"{name}"{blank}:{blank}{value}' for name, value in pairs.items())
+    return f"{blank}{{{blank}{inner}{blank}}}{blank}"
+
+
+rows_of_pairs = st.fixed_dictionaries({}, optional={name: kind | st.just("null") for name, kind in fitting.items()})
+
+
+def one_by_one(data: bytes) -> pa.RecordBatch | None:
+    """Return the rows; None: a line is malformed or does not fit."""
+    try:
+        return LINES._careful(records_of(SCHEMA), LineBlock(0, data))
+    except BadRecordError:
+        return None
+
+
+def by_the_loop(made: JsonLines, *objects: bytes) -> pa.RecordBatch | None:
+    ends = np.cumsum([*map(len, objects)], dtype=np.int32)
+    return made._looped(b"".join(objects), ends)
+
+
+@settings(max_examples=3000)
+@given(rows_of_pairs, blanks, st.floats(0, 1), st.integers(0, 3), oddities)
+@example({"f": "2.0089696636766425e-23"}, "", 0, 0, "")
+@example({"r": "0e309"}, "", 0, 0, "")
+@example({"i": "1"}, "", 0, 9, "null")
+@example({"i": "1"}, "", 1, 0, '{"i":2}')
+@example({"inner": '{"deeper":null,"none":{}}'}, "", 0, 0, "")
+def test_of_objects_that_are_odd_at_some_place_it_reads_what_one_at_a_time_gives_or_nothing(pairs, blank, at, cut, odd):
+    sound = object_of(pairs, blank)
+    place = round(at * len(sound))
+    text = (sound[:place] + odd + sound[place + cut :]).encode(errors="surrogatepass")
+    for objects in ([text], [sound.encode(), text], [text, sound.encode()]):
+        rows = by_the_loop(LINES, *objects)
+        if rows is not None:
+            rows.validate(full=True)
+            slow = one_by_one(b"\n".join(objects))
+            assert slow is not None
+            assert repr(rows.to_pylist()) == repr(slow.to_pylist())
+
+
+@given(st.lists(rows_of_pairs, min_size=1, max_size=5), blanks)
+def test_it_reads_all_that_fits_and_has_no_escape_in_a_wanted_text(written, blank):
+    objects = [object_of(pairs, blank) for pairs in written]
+    rows = by_the_loop(LINES, *(text.encode() for text in objects))
+    assert rows is not None
+    assert repr(rows.to_pylist()) == repr(one_by_one("\n".join(objects).encode()).to_pylist())
+
+
+LEFT = [
+    *["", " ", "null", "1", "[]", '[{"i":1}]', "{", "}", "{}}", "{} {}", "{},", '{"i":1}{"i":2}'],
+    *[
+        '{"i":1',
+        '{"inner":{"x":1}',
+        '{"other":[{]}}',
+        '{"other":[1}}',
+        '{"other":{"a":1]}',
+        '{"other":[1,]}',
+        '{"other":[,1]}',
+    ],
+    *[
+        "{,}",
+        '{"i":1,}',
+        '{"i"}',
+        '{"i":}',
+        '{"i" 1}',
+        '{"i"::1}',
+        '{"i":1 "r":2}',
+        '{"i":1:2}',
+        "{i:1}",
+        "{1:2}",
+        '{"other":[1 2]}',
+    ],
+    *[
+        '{"i":01}',
+        '{"i":-}',
+        '{"i":+1}',
+        '{"r":1.}',
+        '{"r":.5}',
+        '{"r":1e}',
+        '{"r":1e+}',
+        '{"r":NaN}',
+        '{"r":-Infinity}',
+        '{"other":01}',
+    ],
+    *['{"b":tru}', '{"b":truex}', '{"b":nulll}', '{"other":nul}', '{"other":False}'],
+    *[
+        '{"s":"a\tb"}',
+        '{"other":"a\tb"}',
+        '{"other":"\x00"}',
+        '{"s":"a',
+        '{"other":"\\x"}',
+        '{"other":"\\u12g4"}',
+        '{"other":"\\u123',
+        '{"other":"\\',
+    ],
+    *['{"s":"\\n"}', '{"\\u0073":"a"}', '{"inner":{"\\u0078":1}}'],
+    *[
+        '{"i":1,"i":2}',
+        '{"inner":{"x":1},"inner":{}}',
+        '{"i":1.5}',
+        '{"i":"1"}',
+        '{"i":1e2}',
+        '{"tiny":128}',
+        '{"i":9223372036854775808}',
+    ],
+    *[
+        '{"s":1}',
+        '{"s":true}',
+        '{"s":{}}',
+        '{"s":[]}',
+        '{"b":"true"}',
+        '{"b":1}',
+        '{"inner":[]}',
+        '{"inner":1}',
+        '{"r":"1"}',
+        '{"t":1}',
+    ],
+    f'{{"other":{"[" * 40}{"]" * 40}}}',
+]
+
+
+@pytest.mark.parametrize("text", LEFT)
+def test_what_it_is_not_sure_of_is_left_to_others(text):
+    sound = b'{"i":1}'
+    assert by_the_loop(LINES, sound, sound) is not None
+    assert by_the_loop(LINES, sound, text.encode(), sound) is None
+    assert by_the_loop(LINES, text.encode()) is None
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(5, 2), pa.list_(pa.int64()), pa.large_string(), pa.null()])
+def test_other_types_are_left_to_others(kind):
+    assert JsonColumns.of(pa.schema([("a", pa.struct([("b", kind)]))]), strict=False) is None
+
+
+def test_with_surplus_to_rescue_objects_with_other_fields_are_left_to_others():
+    strict = JsonLines(pa.schema([("a", pa.int64()), ("in", pa.struct([("b", pa.int64())]))]), surplus=True)
+    assert by_the_loop(strict, b'{"a":1,"in":{"b":2}}').num_rows == 1
+    assert by_the_loop(strict, b'{"a":1,"x":2}') is None
+    assert by_the_loop(strict, b'{"a":1,"in":{"x":2}}') is None
+
+
+def test_nothing_loads_numba_for_little_json():
+    code = """
+import sys
+import pyarrow as pa
+from tidegate.readers.formats import json_lines
+made = json_lines.JsonLines(pa.schema([("a", pa.int64())]))
+texts = pa.array([b'{"a":1}'] * 1000, pa.binary())
+assert made.rows_of(texts)[0].num_rows == 1000 and "numba" not in sys.modules
+json_lines._bytes_left = 7000
+assert made.rows_of(texts)[0].num_rows == 1000 and "numba" not in sys.modules
+assert made.rows_of(texts)[0].num_rows == 1000 and "numba" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
