@@ -22,7 +22,7 @@ def texts_at(
 ) -> pa.Array:
     """Return parts of ``data`` as an array of texts or bytes, which are less than 2 GiB together.
 
-    begins, lengths: of each part, as integers; a null has the length 0.
+    begins, lengths: of each part, as integers.
     present: a bit for each part, which is 0 if it is null; None: none is.
     """
     ends = np.zeros(len(begins) + 1, np.int32)

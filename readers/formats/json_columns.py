@@ -26,11 +26,10 @@ _MISSING, _NULL, _TEXT, _NUMBER, _TRUE, _FALSE, _OBJECT, _ESCAPED, _ARRAY = 0, *
 _VALUE, _FIRST, _ITEM, _COLON, _AFTER = range(5)  # what comes next; _FIRST is what comes after an opening bracket
 _ROOT = 0
 _NOWHERE = -1  # the field of what nobody wants
-_BROKEN = -1
 _DEEPEST = 32
 _MOST_BYTES = 2**31 - 1
 
-_QUOTE, _COMMA, _DIVIDER, _MINUS, _PLUS, _POINT, _ZERO, _SPACE, _N, _T, _U = b'",:-+.0 ntu'
+_QUOTE, _BACKSLASH, _COMMA, _DIVIDER, _MINUS, _PLUS, _POINT, _ZERO, _N, _T, _U = b'"\\,:-+.0ntu'
 _BRACE, _CLOSING_BRACE, _BRACKET, _CLOSING_BRACKET = b"{}[]"
 _HEX_DIGITS = 4
 _NEXT = np.uintp(1)
@@ -151,30 +150,31 @@ def _past(data: Bytes, at: int, stop: int, characters: npt.NDArray[np.bool_]) ->
 
 
 @compiled
-def _text_end(data: Bytes, at: int, stop: int) -> tuple[int, bool]:
-    """Return the quote at the end of a text that begins at a place, or _BROKEN, and whether the text has escapes."""
-    escaped = False
-    while True:
-        # The index is unsigned: it cannot count from the end, so the loop needs no check for that.
-        place, end = np.uintp(at), np.uintp(stop)
-        while place < end and _PLAIN[data[place]]:
-            place += _NEXT
-        at = np.intp(place)
-        if at >= stop or data[at] < _SPACE:
-            return _BROKEN, escaped
-        if data[at] == _QUOTE:
-            return at, escaped
-        escaped = True
+def _past_plain(data: Bytes, at: int, stop: int) -> int:
+    """Return the first place from one on with a quote, a backslash or a control character, which ends plain text."""
+    # The index is unsigned: it cannot count from the end, so the loop needs no check for that.
+    place, end = np.uintp(at), np.uintp(stop)
+    while place < end and _PLAIN[data[place]]:
+        place += _NEXT
+    return np.intp(place)  # type: ignore[no-any-return]
+
+
+@compiled
+def _escaped_end(data: Bytes, at: int, stop: int) -> int:
+    """Return the quote at the end of a text whose first odd character is at a place; past ``stop``: it is broken."""
+    while at + 1 < stop and data[at] == _BACKSLASH:
         at += 1
-        if at < stop and data[at] == _U:
+        if data[at] == _U:
             digits = at + 1
             at = digits + _HEX_DIGITS
             if at > stop or _past(data, digits, at, _HEX) < at:
-                return _BROKEN, escaped
-        elif at < stop and _ESCAPES[data[at]]:
+                return stop + 1
+        elif _ESCAPES[data[at]]:
             at += 1
         else:
-            return _BROKEN, escaped
+            return stop + 1
+        at = _past_plain(data, at, stop)
+    return at if at < stop and data[at] == _QUOTE else stop + 1
 
 
 @compiled
@@ -265,28 +265,31 @@ def _find(data: Bytes, ends: Ints, known: _Known, found: _Found) -> bool:  # noq
                 at += 1
             elif state in (_COLON, _AFTER):
                 return False
-            elif state != _VALUE and not are_arrays[deep]:
-                end, escaped = _text_end(data, at + 1, stop)
-                if byte != _QUOTE or end == _BROKEN:
-                    return False
-                field = _NOWHERE
-                if structs[deep] != _NOWHERE:
-                    field = _field(data, at + 1, end - at - 1, structs[deep], likely, known)
-                    if escaped or (known.strict and field == _NOWHERE):
-                        return False
-                    likely = field + 1
-                state = _COLON
-                at = end + 1
             else:
+                is_name = state != _VALUE and not are_arrays[deep]
+                if is_name and byte != _QUOTE:
+                    return False
                 state = _AFTER
                 begin = end = at
                 if byte == _QUOTE:
                     begin = at + 1
-                    end, escaped = _text_end(data, begin, stop)
-                    if end == _BROKEN:
-                        return False
+                    end = _past_plain(data, begin, stop)
+                    escaped = end >= stop or data[end] != _QUOTE
+                    if escaped:
+                        end = _escaped_end(data, end, stop)
                     kind = _ESCAPED if escaped else _TEXT
                     at = end + 1
+                    if is_name:
+                        field = _NOWHERE
+                        if structs[deep] != _NOWHERE:
+                            if escaped:
+                                return False
+                            field = _field(data, begin, end - begin, structs[deep], likely, known)
+                            if known.strict and field == _NOWHERE:
+                                return False
+                            likely = field + 1
+                        state = _COLON
+                        continue
                 elif byte in (_BRACE, _BRACKET):
                     deep += 1
                     if deep == _DEEPEST:
@@ -301,12 +304,12 @@ def _find(data: Bytes, ends: Ints, known: _Known, found: _Found) -> bool:  # noq
                 else:
                     kind, end = _past_word(data, at, stop)
                     at = end
-                # A broken number or word ends past the object, which is then not closed.
+                # What is broken ends past the object, which is then not closed.
                 if field != _NOWHERE:
                     if found.kinds[field, row] != _MISSING or not known.wants[field] & kind:
                         return False
                     found.kinds[field, row], found.begins[field, row] = kind, begin
-                    found.lengths[field, row] = 0 if kind == _NULL else end - begin
+                    found.lengths[field, row] = end - begin
         if deep or state != _AFTER:
             return False
     return True
