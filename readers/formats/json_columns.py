@@ -2,7 +2,7 @@
 
 A compiled loop finds the values of the wanted fields, and checks the syntax of all others; Arrow converts what it has
 found.  What the loop is not sure of is left to others, all objects of a call together, so that only they decide what
-is malformed: NaN, a wanted field that comes twice or has another type, and an escape in a wanted text or in a name.
+is malformed: NaN, a wanted field that comes twice or has another type, an escape in a name, and half a surrogate pair.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ def _set_of(characters: bytes) -> npt.NDArray[np.bool_]:
 
 _BLANKS, _DIGITS, _HEX = _set_of(b" \t\r\n"), _set_of(b"0123456789"), _set_of(b"0123456789abcdefABCDEF")
 _EXPONENTS, _ESCAPES, _PLAIN = _set_of(b"eE"), _set_of(b'"\\/bfnrt'), ~_set_of(b'"\\' + bytes(range(32)))
+_MEANINGS = np.arange(256, dtype=np.uint8)  # of a character behind a backslash
+_MEANINGS[[*b"bfnrt"]] = [*b"\b\f\n\r\t"]
+_DIGIT_OF = np.array([int(chr(code), 16) if _HEX[code] else 0 for code in range(256)], np.int64)
+_LEAD, _TRAIL, _BEYOND_PAIRS = 0xD800, 0xDC00, 0xE000
 _NULL_WORD, _TRUE_WORD, _FALSE_WORD = (np.frombuffer(word, np.uint8) for word in (b"null", b"true", b"false"))
 
 
@@ -125,6 +129,8 @@ class JsonColumns:
                 yield pa.Array.from_buffers(kind, len(kinds), [present], children=inner)
             elif pa.types.is_boolean(kind):
                 yield pa.Array.from_buffers(kind, len(kinds), [present, booleans(kinds == _TRUE).buffers()[1]])
+            elif (kinds == _ESCAPED).any():
+                yield _unescaped(text, found.begins[place], found.lengths[place], present)
             else:
                 yield texts_at(text, found.begins[place], found.lengths[place], present, pa.string()).cast(kind)
 
@@ -135,10 +141,73 @@ def _wanted(kind: pa.DataType) -> int | None:
     if are.is_struct(kind):
         return _NULL | _OBJECT
     if are.is_string(kind):
-        return _NULL | _TEXT
-    if are.is_signed_integer(kind) or are.is_float32(kind) or are.is_float64(kind):
+        return _NULL | _TEXT | _ESCAPED
+    if are.is_signed_integer(kind) or are.is_float32(kind) or are.is_float64(kind) or are.is_decimal(kind):
         return _NULL | _NUMBER
     return (_NULL | _TRUE | _FALSE) if are.is_boolean(kind) else None
+
+
+def _unescaped(data: Bytes, begins: Ints, lengths: Ints, present: pa.Buffer | None) -> pa.StringArray:
+    """Return parts of ``data`` as texts, with what their escapes stand for.  Raises ArrowInvalid for half a pair."""
+    ends = np.zeros(len(begins) + 1, np.int32)
+    texts = np.empty(int(lengths.sum()), np.uint8)
+    if not _copy_unescaped(data, begins, lengths, ends, texts):
+        raise pa.ArrowInvalid("half a surrogate pair")
+    parts = pa.py_buffer(ends), pa.py_buffer(texts[: ends[-1]])
+    return pa.Array.from_buffers(pa.string(), len(begins), [present, *parts])
+
+
+@compiled
+def _copy_unescaped(data: Bytes, begins: Ints, lengths: Ints, ends: Ints, texts: Bytes) -> bool:
+    """Copy texts behind each other, which are shorter without escapes; return whether all of them are UTF-8 then."""
+    to = 0
+    for row in range(len(begins)):
+        at = begins[row]
+        stop = at + lengths[row]
+        while at < stop:
+            byte = data[at]
+            at += 1
+            if byte == _BACKSLASH:
+                byte = data[at]
+                at += 1
+                if byte == _U:
+                    code = _hexadecimal(data, at)
+                    at += _HEX_DIGITS
+                    if _LEAD <= code < _TRAIL and at < stop and data[at] == _BACKSLASH:
+                        trail = _hexadecimal(data, at + 2) if data[at + 1] == _U else 0
+                        if _TRAIL <= trail < _BEYOND_PAIRS:
+                            code = 0x10000 + ((code - _LEAD) << 10) + trail - _TRAIL
+                            at += 2 + _HEX_DIGITS
+                    if _LEAD <= code < _BEYOND_PAIRS:
+                        return False
+                    to = _write(code, texts, to)
+                    continue
+                byte = _MEANINGS[byte]
+            texts[to] = byte
+            to += 1
+        ends[row + 1] = to
+    return True
+
+
+@compiled
+def _hexadecimal(data: Bytes, at: int) -> int:
+    number = 0
+    for place in range(at, at + _HEX_DIGITS):
+        number = number << 4 | _DIGIT_OF[data[place]]
+    return number
+
+
+@compiled
+def _write(code: int, texts: Bytes, to: int) -> int:
+    """Write a character in UTF-8; return its end."""
+    if code < 0x80:
+        texts[to] = code
+        return to + 1
+    more = 1 if code < 0x800 else 2 if code < 0x10000 else 3
+    texts[to] = 0xFF00 >> more + 1 & 0xFF | code >> 6 * more
+    for place in range(1, more + 1):
+        texts[to + place] = 0x80 | code >> 6 * (more - place) & 0x3F
+    return to + 1 + more
 
 
 @compiled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -24,6 +25,7 @@ SCHEMA = pa.schema(
         ("tiny", pa.int8()),
         ("r", pa.float64()),
         ("f", pa.float32()),
+        ("d", pa.decimal128(10, 3)),
         ("s", pa.string()),
         ("né", pa.string()),
         ("b", pa.bool_()),
@@ -39,7 +41,8 @@ fitting = {
     "tiny": st.integers(-128, 127).map(str),
     "r": st.floats(allow_nan=False, allow_infinity=False).map(repr) | st.integers(0, 9).map(str),
     "f": st.floats(width=32, allow_nan=False, allow_infinity=False).map(repr),
-    "s": plain_texts.map('"{}"'.format),
+    "d": st.decimals(-(10**7) + 1, 10**7 - 1, places=3).map(str) | st.integers(-9, 9).map(str),
+    "s": plain_texts.map('"{}"'.format) | st.text(max_size=6).map(json.dumps),
     "né": plain_texts.map('"{}"'.format),
     "b": st.sampled_from(["true", "false"]),
     "t": st.just('"2024-01-01T00:00:00Z"'),
@@ -124,7 +127,7 @@ def test_of_objects_that_are_odd_at_some_place_it_reads_what_one_at_a_time_gives
 
 
 @given(st.lists(rows_of_pairs, min_size=1, max_size=5), blanks)
-def test_it_reads_all_that_fits_and_has_no_escape_in_a_wanted_text(written, blank):
+def test_it_reads_all_that_fits_also_with_escapes(written, blank):
     objects = [object_of(pairs, blank) for pairs in written]
     rows = by_the_loop(LINES, *(text.encode() for text in objects))
     assert rows is not None
@@ -180,7 +183,16 @@ LEFT = [
         '{"other":"\\u123',
         '{"other":"\\',
     ],
-    *['{"s":"\\n"}', '{"\\u0073":"a"}', '{"inner":{"\\u0078":1}}'],
+    *[
+        '{"\\u0073":"a"}',
+        '{"inner":{"\\u0078":1}}',
+        '{"s":"\\ud83d"}',
+        '{"s":"\\ude00\\ud83d"}',
+        '{"s":"\\ud83d\\u0041"}',
+        '{"s":"\\ud83d\\ue000"}',
+        '{"s":"\\ud83d\\ndc00"}',
+    ],
+    *['{"d":1.2345}', '{"d":"1.5"}', '{"d":12345678}', '{"d":1e-400}'],
     *[
         '{"i":1,"i":2}',
         '{"inner":{"x":1},"inner":{}}',
@@ -214,7 +226,13 @@ def test_what_it_is_not_sure_of_is_left_to_others(text):
     assert by_the_loop(LINES, text.encode()) is None
 
 
-@pytest.mark.parametrize("kind", [pa.decimal128(5, 2), pa.list_(pa.int64()), pa.large_string(), pa.null()])
+def test_every_length_of_a_character_comes_out_of_its_escape():
+    edges = "\0\x7f\x80\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff"
+    (row,) = by_the_loop(LINES, json.dumps({"s": edges}).encode()).to_pylist()
+    assert row["s"] == edges
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.large_string(), pa.null()])
 def test_other_types_are_left_to_others(kind):
     assert JsonColumns.of(pa.schema([("a", pa.struct([("b", kind)]))]), strict=False) is None
 
