@@ -1,9 +1,10 @@
-"""Discovers new objects by S3's notifications in a queue: a round takes all waiting messages."""
+"""Discovers new objects by S3's notifications in a queue: a round takes all messages that wait when it begins."""
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Generator
 from concurrent.futures import CancelledError
 from itertools import islice
@@ -93,8 +94,9 @@ class ObjectNotifications:
     def pages(self) -> Generator[list[S3Object], None, None]:
         """Receive messages, and yield their objects as they are now, each once, in any order.
 
-        The iterator ends when the queue is empty, or when 100,000 messages are held.  All messages are held until
-        their round is stored.  The iterator's threads end with it.
+        The iterator ends when the queue gives no message from before the round, because objects may come without a
+        pause, or when 100,000 messages are held.  All messages are held until their round is stored.  The iterator's
+        threads end with it.
 
         Raises CancelledError after ``stop``, and the errors of NotificationQueue and ObjectStore.
         """
@@ -127,12 +129,12 @@ class ObjectNotifications:
     def _receive(self) -> list[str]:
         """Return the keys that the messages name."""
         self._left = {}
-        keys = self._receive_some()
-        if keys is None:
-            return []
-        with DaemonThreads(_RECEIVING, "tidegate-receive") as pool:
-            for some in pool.map(lambda _: self._receive_all(), range(_RECEIVING)):
-                keys += some
+        until_ms = time.time() * 1000
+        keys, goes_on = self._receive_some(until_ms)
+        if goes_on:
+            with DaemonThreads(_RECEIVING, "tidegate-receive") as pool:
+                for some in pool.map(lambda _: self._receive_all(until_ms), range(_RECEIVING)):
+                    keys += some
         if self._left:
             self._malformed.update(self._left)
             _LOG.warning(
@@ -142,14 +144,15 @@ class ObjectNotifications:
             )
         return keys
 
-    def _receive_all(self) -> list[str]:
-        keys = []
-        while (some := self._receive_some()) is not None:
+    def _receive_all(self, until_ms: float) -> list[str]:
+        keys, goes_on = [], True
+        while goes_on:
+            some, goes_on = self._receive_some(until_ms)
             keys += some
         return keys
 
-    def _receive_some(self) -> list[str] | None:
-        """Return the keys in the messages of one response; None: it had no new messages."""
+    def _receive_some(self, until_ms: float) -> tuple[list[str], bool]:
+        """Return the keys in the messages of one response, and whether it had new ones that were sent until then."""
         if self._stopped.is_set():
             raise CancelledError
         messages = self._queue.receive(HIDDEN_S) if len(self.held) < _MOST_HELD else []
@@ -157,7 +160,8 @@ class ObjectNotifications:
         aside = [message for message, keys in named.items() if keys is None]
         self._queue.hide((m.receipt, min(HIDDEN_S << min(m.received, 16), LONGEST_HIDDEN_S)) for m in aside)
         new = self.held.take([message for message, keys in named.items() if keys is not None])
-        return [key for message in new for key in named[message] or ()] if new or aside else None
+        waited = any(message.sent_ms <= until_ms for message in (*new, *aside))
+        return [key for message in new for key in named[message] or ()], waited
 
     def _keys_of(self, message: Message) -> list[str] | None:
         """Return the keys below the prefix that a message names; None: the message is malformed."""

@@ -46,12 +46,14 @@ class Message(NamedTuple):
     id: the same for all receptions of the message.
     receipt: the receipt handle of this reception; only the last one can delete the message.
     received: the approximate number of receptions so far, with this one.
+    sent_ms: when it was sent, in ms since the epoch; 0: the queue does not say.
     """
 
     id: str
     receipt: str
     body: str
     received: int
+    sent_ms: int = 0
 
 
 class QueueState(NamedTuple):
@@ -101,16 +103,18 @@ class NotificationQueue:
             MaxNumberOfMessages=_MOST_MESSAGES,
             WaitTimeSeconds=_WAIT_S,
             VisibilityTimeout=hidden_s,
-            MessageSystemAttributeNames=["ApproximateReceiveCount"],
+            MessageSystemAttributeNames=["ApproximateReceiveCount", "SentTimestamp"],
         )
         return [
             Message(
                 message["MessageId"],
                 message["ReceiptHandle"],
                 message["Body"],
-                int(message.get("Attributes", {}).get("ApproximateReceiveCount", 1)),
+                int(attributes.get("ApproximateReceiveCount", 1)),
+                int(attributes.get("SentTimestamp", 0)),
             )
             for message in answer.get("Messages", ())
+            for attributes in [message.get("Attributes", {})]
         ]
 
     def hide(self, receipts: Iterable[tuple[str, int]]) -> None:

@@ -4,6 +4,7 @@ import logging
 import tempfile
 import threading
 import time
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -227,6 +228,26 @@ def test_a_bounded_run_takes_all_that_the_queue_has(queue_query, store, queue):
     one.stop()
     assert one.delivered == dict.fromkeys(names, 1)
     assert not len(queue)
+
+
+def test_a_round_leaves_what_is_sent_meanwhile_to_the_next_one(queue_query, store, queue, monkeypatch):
+    """Objects come without a pause, so no answer is empty."""
+    one, left, receive = queue_query(), iter(range(500)), NotificationQueue.receive
+
+    def receive_and_send(self, hidden_s):
+        for number in islice(left, 1):
+            put(store, str(number))
+            tell(queue, str(number))
+        return receive(self, hidden_s)
+
+    one.look()
+    monkeypatch.setattr(NotificationQueue, "receive", receive_and_send)
+    one.look()
+    assert 0 < len(one.delivered) < 20
+    one.look()
+    monkeypatch.undo()
+    one.look()
+    assert one.delivered == {str(number): 1 for number in range(next(left))}
 
 
 TWO_HOURS_MS = 1_699_999_200_000 - 1  # the end of both folders, on 14 November 2023
