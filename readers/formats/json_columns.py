@@ -28,6 +28,8 @@ _ROOT = 0
 _NOWHERE = -1  # the field of what nobody wants
 _DEEPEST = 32
 _MOST_BYTES = 2**31 - 1
+_NAME_END, _HEAD, _NEXT_FIELD = range(3)  # the columns of _Known.links
+_FEW = 8  # fields, which are looked through in less time than a name is hashed
 
 _QUOTE, _BACKSLASH, _COMMA, _DIVIDER, _MINUS, _PLUS, _POINT, _ZERO, _N, _T, _U = b'"\\,:-+.0ntu'
 _BRACE, _CLOSING_BRACE, _BRACKET, _CLOSING_BRACKET = b"{}[]"
@@ -53,7 +55,9 @@ class _Known(NamedTuple):
 
     wants: what the values of each may be.
     begins, ends: the first field that each has, and the end of them.
-    names, name_ends: their names, behind each other.
+    names: their names, behind each other.
+    links: by field, the end of its name; of a struct of more than _FEW fields, which has as many buckets of names, the
+        first field of each bucket, and the next one after each field.
     strict: an object with other fields is left to others.
     """
 
@@ -61,7 +65,7 @@ class _Known(NamedTuple):
     begins: Ints
     ends: Ints
     names: Bytes
-    name_ends: Ints
+    links: Ints
     strict: bool
 
 
@@ -98,8 +102,14 @@ class JsonColumns:
         names = [field.name.encode() for field in fields]
         begins, ends = np.array(spans, np.int32).T.copy()
         data = np.frombuffer(b"".join(names) or b"\0", np.uint8)
-        name_ends = np.cumsum([*map(len, names)], dtype=np.int32)
-        return cls(schema, _Known(np.array(wants, np.int32), begins, ends, data, name_ends, strict))
+        links = np.full((len(fields), 3), _NOWHERE, np.int32)
+        links[:, _NAME_END] = np.cumsum([*map(len, names)])
+        for begin, end in spans:
+            for field in range(end - 1, begin - 1, -1) if end - begin > _FEW else ():
+                size = len(names[field])
+                bucket = begin + _bucket(data, int(links[field, _NAME_END]) - size, size, end - begin)
+                links[bucket, _HEAD], links[field, _NEXT_FIELD] = field, links[bucket, _HEAD]
+        return cls(schema, _Known(np.array(wants, np.int32), begins, ends, data, links, strict))
 
     def read(self, data: bytes, ends: Ints) -> list[pa.Array] | None:
         """Return columns with a row for each object; None: some are left to others.
@@ -287,20 +297,42 @@ def _past_word(data: Bytes, at: int, stop: int) -> tuple[int, int]:
 
 
 @compiled
-def _field(data: Bytes, name: int, size: int, within: int, likely: int, known: _Known) -> int:
-    """Return the field of a struct by its name, or _NOWHERE; ``likely`` is tried first, as most objects are alike."""
-    first, end = known.begins[within], known.ends[within]
+def _bucket(data: Bytes, name: int, size: int, count: int) -> int:
+    """Return the bucket of a name, of so many; the hash is FNV-1a."""
+    code = 0
+    for place in range(name, name + size):
+        code = ((code ^ data[np.uintp(place)]) * 0x1000193) & 0xFFFFFFFF
+    return code * count >> 32
+
+
+@compiled
+def _is_called(field: int, data: Bytes, name: int, size: int, names: Bytes, links: Ints) -> bool:
+    begin = links[field - 1, _NAME_END]
+    if links[field, _NAME_END] - begin != size:
+        return False
+    same = 0
+    while same < size and names[begin + same] == data[name + same]:
+        same += 1
+    return same == size
+
+
+@compiled
+def _field(  # noqa: PLR0917 - a call with all of _Known takes 0.1 us
+    data: Bytes, name: int, size: int, first: int, end: int, likely: int, names: Bytes, links: Ints
+) -> int:
+    """Return which field of a struct has a name, or _NOWHERE; ``likely`` is tried first, as most objects are alike."""
     field = likely if first <= likely < end else first
-    for _ in range(first, end):
-        begin = known.name_ends[field - 1]
-        if known.name_ends[field] - begin == size:
-            same = 0
-            while same < size and known.names[begin + same] == data[name + same]:
-                same += 1
-            if same == size:
+    if end - first <= _FEW:
+        for _ in range(first, end):
+            if _is_called(field, data, name, size, names, links):
                 return field
-        field = field + 1 if field + 1 < end else first
-    return _NOWHERE
+            field = field + 1 if field + 1 < end else first
+        return _NOWHERE
+    if not _is_called(field, data, name, size, names, links):
+        field = links[first + _bucket(data, name, size, end - first), _HEAD]
+        while field != _NOWHERE and not _is_called(field, data, name, size, names, links):
+            field = links[field, _NEXT_FIELD]
+    return field
 
 
 @compiled
@@ -308,6 +340,7 @@ def _find(data: Bytes, ends: Ints, known: _Known, found: _Found) -> bool:  # noq
     """Note what each object has in the wanted fields; return whether the loop is sure of all of them."""
     structs, are_arrays = np.empty(_DEEPEST, np.int64), np.empty(_DEEPEST, np.bool_)
     structs[0], are_arrays[0] = _NOWHERE, True
+    names, links = known.names, known.links
     at = likely = 0
     for row in range(len(ends)):
         stop = ends[row]
@@ -353,10 +386,12 @@ def _find(data: Bytes, ends: Ints, known: _Known, found: _Found) -> bool:  # noq
                         if structs[deep] != _NOWHERE:
                             if escaped:
                                 return False
-                            field = _field(data, begin, end - begin, structs[deep], likely, known)
+                            first, last = known.begins[structs[deep]], known.ends[structs[deep]]
+                            field = _field(data, begin, end - begin, first, last, likely, names, links)
                             if known.strict and field == _NOWHERE:
                                 return False
-                            likely = field + 1
+                            if field != _NOWHERE:
+                                likely = field + 1
                         state = _COLON
                         continue
                 elif byte in (_BRACE, _BRACKET):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
+import timeit
 
 import numpy as np
 import pyarrow as pa
@@ -230,6 +232,37 @@ def test_every_length_of_a_character_comes_out_of_its_escape():
     edges = "\0\x7f\x80\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff"
     (row,) = by_the_loop(LINES, json.dumps({"s": edges}).encode()).to_pylist()
     assert row["s"] == edges
+
+
+MANY = [
+    *(f"{'x' * (place % 40)}{place}" for place in range(500)),
+    "",
+    *("a" * size for size in range(1, 99)),
+    "né",
+    "\x7f",
+]
+
+
+@pytest.mark.parametrize("wanted", [MANY, MANY[::2], MANY[:9], MANY[-9:], [*reversed(MANY)]])
+def test_fields_of_wide_objects_are_found_in_any_order(wanted):
+    inner = pa.struct([(name, pa.int64()) for name in wanted])
+    made = JsonLines(pa.schema([*inner, ("inner", inner)]))
+    orders = [MANY, MANY[::-1], MANY[1::3], sorted(MANY), [f"{name}?" for name in MANY], []]
+    values = [{name: place for place, name in enumerate(order)} for order in orders]
+    rows = by_the_loop(made, *(json.dumps(value | {"inner": value}, ensure_ascii=False).encode() for value in values))
+    expected = [{name: value.get(name) for name in wanted} for value in values]
+    assert rows.to_pylist() == [row | {"inner": row} for row in expected]
+
+
+def test_the_order_of_many_fields_hardly_matters():
+    names = [f"field_{place:03}" for place in range(500)]
+    made = JsonLines(pa.schema([(name, pa.int64()) for name in names]))
+
+    def seconds(order):
+        objects = [json.dumps(dict.fromkeys(order, 1)).encode()] * 100
+        return min(timeit.repeat(lambda: by_the_loop(made, *objects), time.process_time, repeat=5, number=1))
+
+    assert seconds(names[::-1]) < 4 * seconds(names)
 
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.large_string(), pa.null()])
