@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+import resource
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -236,10 +237,14 @@ def lines_into(schema: pa.Schema, *, surplus: bool) -> JsonLines:
 
 
 def _is_worth_the_loop(size: int) -> bool:
-    """Return whether this process has read so many bytes, with these, that it need not care how long loops load."""
+    """Return whether this process has read so many bytes, with these, that it need not care how long loops load.
+
+    They take 200 MB of address space.  Where that is limited (spark.executor.pyspark.memory), little may be left.
+    """
     global _bytes_left  # noqa: PLW0603 - the loops are loaded once per process
     _bytes_left -= size
-    return _bytes_left < 0 or "numba" in sys.modules
+    is_free = resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY
+    return (_bytes_left < 0 and is_free) or "numba" in sys.modules
 
 
 def _bytes_of(texts: pa.BinaryArray) -> tuple[bytes, Ints]:

@@ -290,3 +290,18 @@ assert made.rows_of(texts)[0].num_rows == 1000 and "numba" not in sys.modules
 assert made.rows_of(texts)[0].num_rows == 1000 and "numba" in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_nothing_loads_numba_where_memory_is_limited():
+    code = """
+import resource, sys
+import pyarrow as pa
+from tidegate.readers.formats import json_lines
+json_lines._bytes_left = -1
+made = json_lines.JsonLines(pa.schema([("a", pa.int64())]))
+pages = int(open("/proc/self/statm").read().split()[0])
+most = pages * resource.getpagesize() + (100 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (most, most))
+assert made.rows_of(pa.array([b'{"a":1}'] * 1000, pa.binary()))[0].num_rows == 1000 and "numba" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
