@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.readers.arrow.arrays import booleans
+from tidegate.readers.arrow.text_values import decimals
 from tidegate.readers.arrow.texts import texts_at
 from tidegate.readers.compiled import compiled
 
@@ -142,7 +143,8 @@ class JsonColumns:
             elif (kinds == _ESCAPED).any():
                 yield _unescaped(text, found.begins[place], found.lengths[place], present)
             else:
-                yield texts_at(text, found.begins[place], found.lengths[place], present, pa.string()).cast(kind)
+                texts = texts_at(text, found.begins[place], found.lengths[place], present, pa.string())
+                yield decimals(texts, kind) if pa.types.is_decimal(kind) else texts.cast(kind)
 
 
 def _wanted(kind: pa.DataType) -> int | None:

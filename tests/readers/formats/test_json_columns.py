@@ -234,6 +234,16 @@ def test_every_length_of_a_character_comes_out_of_its_escape():
     assert row["s"] == edges
 
 
+@pytest.mark.parametrize(
+    "number", ["1." + 41 * "0", "-123456e-39", "0." + 45 * "0" + "1", "0e-10000000", "1e-10000000"]
+)
+@pytest.mark.parametrize("kind", [pa.decimal128(6, 2), pa.decimal128(38, 18)])
+def test_decimals_with_more_places_than_arrow_casts_are_read_as_one_at_a_time_or_left(number, kind):
+    made, text = JsonLines(pa.schema([("d", kind)])), f'{{"d":{number}}}'.encode()
+    rows = by_the_loop(made, text)
+    assert rows is None or rows.equals(made._one_by_one([(0, text)])[0])
+
+
 MANY = [
     *(f"{'x' * (place % 40)}{place}" for place in range(500)),
     "",
