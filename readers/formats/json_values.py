@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
+import struct
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -153,7 +156,9 @@ def _converter_of(name: str, kind: pa.DataType, surplus: bool) -> Convert:  # no
         return partial(_expect, bool)
     if types.is_signed_integer(kind):
         return partial(_whole, kind.bit_width)
-    if types.is_float32(kind) or types.is_float64(kind):
+    if types.is_float32(kind):
+        return _single
+    if types.is_float64(kind):
         return _real
     if types.is_string(kind) or types.is_large_string(kind):
         return _text
@@ -234,6 +239,15 @@ def _real(value: Any) -> float:
     if isinstance(value, Whole | Real) or (isinstance(value, str) and value in _NOT_FINITE):
         return float(value)
     raise MisfitError
+
+
+def _single(value: Any) -> float:
+    """Return a double that is rounded to the float32 next to a number, which the next double may not be."""
+    number = _real(value)
+    is_even = math.isfinite(number) and number and struct.pack("<d", number)[0] % 2 == 0
+    if is_even and Decimal(value) != Decimal(number):
+        return math.nextafter(number, math.inf if Decimal(value) > Decimal(number) else -math.inf)
+    return number
 
 
 def _text(value: Any) -> str:

@@ -244,6 +244,16 @@ def test_decimals_with_more_places_than_arrow_casts_are_read_as_one_at_a_time_or
     assert rows is None or rows.equals(made._one_by_one([(0, text)])[0])
 
 
+@pytest.mark.parametrize(
+    "number", ["0.018165926449000835", "1.0000000596046448", "7.006492321624086e-46", "1e-999999999"]
+)
+def test_a_float_is_the_one_next_to_the_number_however_it_is_read(number):
+    made, text = JsonLines(pa.schema([("f", pa.float32())])), f'{{"f":{number}}}'.encode()
+    expected = [pa.scalar(number).cast(pa.float32()).as_py()]
+    assert made._one_by_one([(0, text)])[0]["f"].to_pylist() == expected
+    assert [rows["f"].to_pylist() for rows in [by_the_loop(made, text)] if rows] in ([], [expected])
+
+
 MANY = [
     *(f"{'x' * (place % 40)}{place}" for place in range(500)),
     "",
