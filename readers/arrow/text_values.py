@@ -92,22 +92,26 @@ def decimal_of(text: str, kind: pa.DataType) -> Decimal | None:
 
 
 def decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast texts to decimals; raises ArrowInvalid for a text that is not a decimal, or would be rounded."""
-    are_long = pc.match_substring_regex(texts, LONG_FRACTION)
+    """Cast texts to decimals; raises ArrowInvalid for a text that is not a decimal, does not fit, or would be rounded.
+
+    Arrow gives another number for one that takes more than 128 bits.
+    """
+    most = _MOST_PLACES - kind.scale
+    are_long = pc.match_substring_regex(texts, rf"{LONG_FRACTION}|^[+-]?0*[1-9][0-9]{{{most},}}|[eE][+]?0*[1-9]")
     if pc.any(are_long).as_py():
         pairs = zip(texts.to_pylist(), are_long.to_pylist(), strict=True)
-        texts = pa.array([_shortened(text) if is_long else text for text, is_long in pairs], pa.string())
+        texts = pa.array([_shortened(text, most) if is_long else text for text, is_long in pairs], pa.string())
     return texts.cast(kind)
 
 
-def _shortened(text: str) -> str:
-    """Return a number without zeros at its end."""
+def _shortened(text: str, most: int) -> str:
+    """Return a number without zeros at its end, and with at most so many digits before the point."""
     sign, digits, exponent = Decimal(text).as_tuple() if _DECIMAL.fullmatch(text) else (0, (), "")
     figures = "".join(map(str, digits)).lstrip("0")
     shorter = figures.rstrip("0") or "0"
     places = int(exponent or 0) + len(figures) - len(shorter) if figures else 0
-    if not digits or places < -_MOST_PLACES:
-        raise pa.ArrowInvalid("it is not a decimal, or would be rounded")
+    if not digits or places < -_MOST_PLACES or places + len(shorter) > max(most, 1):
+        raise pa.ArrowInvalid("it is not a decimal, does not fit, or would be rounded")
     return f"{'-' if sign else ''}{shorter}e{places}"
 
 

@@ -22,7 +22,7 @@ from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.arrays import BATCH_BYTES, null_bytes, within_bounds
 from tidegate.readers.arrow.conform import MOST_DIGITS, batch_of, position_of
 from tidegate.readers.arrow.ddl import ddl_of
-from tidegate.readers.arrow.text_values import LONG_FRACTION, caster_of, timestamps
+from tidegate.readers.arrow.text_values import caster_of, decimals, timestamps
 from tidegate.readers.event_time.columns import TimeColumn, TimeTally
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.bad_records import FAIL, BadRecordPolicy, ChunkRecords, OddRecord, text_in_json
@@ -36,7 +36,6 @@ from tidegate.readers.objects.values import Bucket, Chunk, ChunkSurvey, ObjectFo
 Converter: TypeAlias = Callable[[pa.StringArray], tuple[pa.Array, npt.NDArray[np.bool_] | None]]
 """Casts texts; returns the values, with null for misfits, and whether each row is a misfit (None: no row is)."""
 
-_LONG_FRACTION = re.compile(LONG_FRACTION.encode())
 _INFINITE = {"Inf": float("inf"), "-Inf": float("-inf")}  # Spark: positiveInf, negativeInf
 _INT64_DIGITS = 18  # any number with so many digits fits
 
@@ -53,7 +52,7 @@ def converter_of(name: str, kind: pa.DataType) -> Converter:
     if careful is None:
         raise OptionError(f"the column {name!r} cannot be read from CSV as {kind}")
     if types.is_decimal(kind):
-        return partial(_converted, kind, partial(_cast_decimals, kind), lambda text: careful(text.replace(",", "")))
+        return partial(_converted, kind, partial(_cast, kind, b"xX"), lambda text: careful(text.replace(",", "")))
     if types.is_timestamp(kind):
         return partial(_converted, kind, lambda texts: timestamps(texts, kind), careful)
     if types.is_floating(kind):
@@ -80,14 +79,7 @@ def _cast(kind: pa.DataType, differing: bytes, texts: pa.StringArray) -> pa.Arra
     held = texts.buffers()[2].to_pybytes()
     if any(bytes([character]) in held for character in differing):
         raise pa.ArrowInvalid("Spark might read another value")
-    return texts.cast(kind)
-
-
-def _cast_decimals(kind: pa.DataType, texts: pa.StringArray) -> pa.Array:
-    """Cast a whole column; raises ArrowInvalid as ``_cast`` does, and for texts that may crash Arrow."""
-    if _LONG_FRACTION.search(texts.buffers()[2].to_pybytes()):
-        raise pa.ArrowInvalid("it might crash Arrow")
-    return _cast(kind, b"xX", texts)
+    return decimals(texts, kind) if pa.types.is_decimal(kind) else texts.cast(kind)
 
 
 def inferred_type(columns: Sequence[pa.StringArray]) -> pa.DataType:

@@ -21,7 +21,7 @@ from pyarrow import json as arrow_json
 from tidegate.errors import BadRecordError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.arrays import BATCH_BYTES, ends_of, null_bytes, one_text, within_bounds
-from tidegate.readers.arrow.conform import batch_of, with_leaves
+from tidegate.readers.arrow.conform import MOST_DIGITS, batch_of, with_leaves
 from tidegate.readers.arrow.ddl import ddl_of
 from tidegate.readers.arrow.text_values import LONG_FRACTION, timestamps
 from tidegate.readers.formats.bad_records import ChunkRecords, OddRecord
@@ -42,7 +42,11 @@ _CAREFUL_BYTES = 64 << 10
 _bytes_left = 64 << 20  # what pyarrow.json reads in about the time in which Numba and the loops load
 
 # The number must be a whole value, perhaps in quotes or with escapes.  An identifier may also contain 1e-20.
-_LONG_FRACTION = re.compile(rf"""(?:{LONG_FRACTION})[0-9]*[\s,}}\]"eE]|\\u00(?:2[dDeE]|3[0-9]|[46]5)""".encode())
+# What has more than so many digits before the point, Arrow reads as another number.
+_LONG_FRACTION = (
+    rf"""(?:{LONG_FRACTION})[0-9]*[\s,}}\]"eE]|\\u00(?:2[dDeE]|3[0-9]|[46]5)""".encode()
+    + rb"""|[:\[,\s"][+-]?(?:0*[1-9][0-9]{%d}|[0-9.]+[eE][+]?0*[1-9])"""
+)
 _NO_NUMBER = re.compile(rb"Inf\s*[,}\]]|-NaN")  # pyarrow.json reads both as numbers
 _NEWLINE, _RETURN, _OPENING, _CLOSING = b"\n\r{}"
 _NOTHING, _LINE_END = one_text(b""), one_text(b"\n")
@@ -63,7 +67,8 @@ class JsonLines:
         self._row_bytes = sum(null_bytes(field.type) for field in self._fields)
         self._surplus = surplus
         raw = [(field.name, _raw(field.type)) for field in self._fields]
-        self._has_decimals = any(_holds_decimals(field.type) for field in self._fields)
+        scale = max((_largest_scale(field.type) for field in self._fields), default=-1)
+        self._too_long = re.compile(_LONG_FRACTION % (MOST_DIGITS - scale)) if scale >= 0 else None
         self._raw = None if any(kind is None for _, kind in raw) else pa.schema(raw)
 
     @cached_property
@@ -172,7 +177,7 @@ class JsonLines:
 
         rows: how many objects the data has, each on lines of its own; see ``_framed``.
         """
-        if not rows or self._raw is None or (self._has_decimals and _LONG_FRACTION.search(data)) or not _is_utf8(data):
+        if not rows or self._raw is None or (self._too_long and self._too_long.search(data)) or not _is_utf8(data):
             return None
         # One byte is found fifty times as fast as three.
         if ((b"I" in data and b"Inf" in data) or (b"N" in data and b"-NaN" in data)) and _NO_NUMBER.search(data):
@@ -306,9 +311,10 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _holds_decimals(kind: pa.DataType) -> bool:
-    inner = [kind.field(number).type for number in range(kind.num_fields)]
-    return pa.types.is_decimal(kind) or any(map(_holds_decimals, inner))
+def _largest_scale(kind: pa.DataType) -> int:
+    """Return the largest scale of decimals in a type; -1: it has none."""
+    inner = [_largest_scale(kind.field(number).type) for number in range(kind.num_fields)]
+    return int(kind.scale) if pa.types.is_decimal(kind) else max(inner, default=-1)
 
 
 def _raw(kind: pa.DataType) -> pa.DataType | None:

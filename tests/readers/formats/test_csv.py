@@ -255,6 +255,12 @@ def test_a_value_is_the_same_beside_one_for_which_a_column_is_read_value_by_valu
         assert whole[0].as_py() == number
 
 
+@pytest.mark.parametrize("number", ["7539638236841000000000000", "332e23", "-2.9e+22"])
+def test_a_number_too_large_for_a_decimal_is_no_other_number(number):
+    values, misfits = converter_of("v", pa.decimal128(38, 18))(pa.array([number]))
+    assert (values.to_pylist(), misfits.tolist()) == ([None], [True])
+
+
 def test_a_decimal_may_have_all_its_digits():
     values, misfits = converter_of("v", pa.decimal128(38, 0))(pa.array(["9" * 38, "1,000"]))
     assert (values[0].as_py(), misfits) == (10**38 - 1, None)

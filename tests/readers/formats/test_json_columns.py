@@ -234,14 +234,17 @@ def test_every_length_of_a_character_comes_out_of_its_escape():
     assert row["s"] == edges
 
 
-@pytest.mark.parametrize(
-    "number", ["1." + 41 * "0", "-123456e-39", "0." + 45 * "0" + "1", "0e-10000000", "1e-10000000"]
-)
+LONG = ["1." + 41 * "0", "-123456e-39", "0." + 45 * "0" + "1", "0e-10000000", "1e-10000000"]
+LONG += ["7539638236841000000000000", "-33200000000000000000000e3", "332e23", "2.9e+22", "2.9e+19", "0e30"]
+
+
+@pytest.mark.parametrize("number", LONG)
 @pytest.mark.parametrize("kind", [pa.decimal128(6, 2), pa.decimal128(38, 18)])
-def test_decimals_with_more_places_than_arrow_casts_are_read_as_one_at_a_time_or_left(number, kind):
-    made, text = JsonLines(pa.schema([("d", kind)])), f'{{"d":{number}}}'.encode()
-    rows = by_the_loop(made, text)
-    assert rows is None or rows.equals(made._one_by_one([(0, text)])[0])
+def test_decimals_that_arrow_reads_as_others_are_read_as_one_at_a_time_or_left(number, kind):
+    for written, column in ((number, kind), (f"[{number}]", pa.list_(kind))):
+        made, text = JsonLines(pa.schema([("d", column)])), f'{{"d":{written}}}'.encode()
+        expected = made._one_by_one([(0, text)])[0]
+        assert all(rows is None or rows.equals(expected) for rows in (by_the_loop(made, text), made._by_arrow(text, 1)))
 
 
 @pytest.mark.parametrize(
