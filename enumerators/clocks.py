@@ -34,6 +34,8 @@ def with_pause(pauses_ms: Sequence[int], pause_ms: int) -> list[int]:
 def usual_ms(pauses_ms: Sequence[int]) -> int:
     """Return the usual one of the last pauses in ms; 0: there was none.
 
-    It is the second longest: neither an outage nor a run that is repeated once or twice is usual.
+    It is the second longest: neither an outage nor a run that is repeated once or twice is usual.  Of fewer than three
+    pauses it is the longest, because the other one may be that before a repeated run.
     """
-    return sorted(pauses_ms)[-2:][0] if pauses_ms else 0
+    by_length = sorted(pauses_ms)
+    return by_length[-2 if len(by_length) > 2 else -1] if by_length else 0

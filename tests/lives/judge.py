@@ -184,7 +184,7 @@ class Judge:
         if not self.is_bounded:
             return peer is not None and now_s - self.this_run[0] <= LEASE_S
         _, _, silent_ms, sign_ms, pauses_ms = peer or [None] * 5
-        usual_ms = sorted(pauses_ms or [0])[-2:][0]
+        usual_ms = [*sorted(pauses_ms or [0])][-1 if len(pauses_ms or []) < 3 else -2]
         awaited_ms = (sign_ms or 0) + usual_ms * 3 // 2
         return silent_ms is None or self.begun_at_ms < LEASE_S * 1000 + max(silent_ms, awaited_ms)
 

@@ -142,6 +142,19 @@ def test_a_run_that_is_repeated_makes_no_partition_idle_that_gets_its_records_fr
     assert len([split for split, _ in stream.delivered if split == "behind"]) == 20 * 60
 
 
+def test_a_run_soon_after_the_first_one_does_not_make_a_repeated_run_take_its_pause_for_the_usual_one():
+    clock = Producers(ahead=0, behind=3 * HOUR_S)
+    stream = Stream(clock)
+    for pause_s in (HOUR_S, 5 * MINUTE_S, HOUR_S):
+        clock.sleep(pause_s)
+        stream.run()
+    clock.quiet_s += 5 * MINUTE_S
+    for _ in range(4):
+        stream.run()
+        clock.sleep(HOUR_S)
+    assert stream.dropped == []
+
+
 def test_a_partition_with_an_open_transaction_holds_the_others_in_every_run_and_its_rows_are_not_late():
     clock = Producers(ahead=0, behind=0, ends={"behind": HOUR_S})
     stream = Stream(clock)
