@@ -117,6 +117,8 @@ class JsonColumns:
 
         data: an object in each text, behind each other, all in UTF-8.  Blanks and line ends may stand around objects.
         ends: where each text ends.
+
+        Raises ArrowInvalid for a number that does not fit its type, and for half a surrogate pair.
         """
         if len(data) > _MOST_BYTES:
             return None
@@ -125,10 +127,7 @@ class JsonColumns:
         found = _Found(np.zeros(shape, np.uint8), np.zeros(shape, np.int32), np.zeros(shape, np.int32))
         if not _find(text, ends, self._known, found):
             return None
-        try:
-            return [*self._columns(list(self._schema), _ROOT, text, found)]
-        except pa.ArrowInvalid:  # a number that does not fit its type
-            return None
+        return [*self._columns(list(self._schema), _ROOT, text, found)]
 
     def _columns(self, fields: list[pa.Field], parent: int, text: Bytes, found: _Found) -> Iterator[pa.Array]:
         for place, field in enumerate(fields, int(self._known.begins[parent])):
@@ -242,7 +241,7 @@ def _past_plain(data: Bytes, at: int, stop: int) -> int:
 
 @compiled
 def _escaped_end(data: Bytes, at: int, stop: int) -> int:
-    """Return the quote at the end of a text whose first odd character is at a place; past ``stop``: it is broken."""
+    """Return the closing quote of a text, from its first odd character on; a broken text ends past ``stop``."""
     while at + 1 < stop and data[at] == _BACKSLASH:
         at += 1
         if data[at] == _U:
@@ -260,14 +259,14 @@ def _escaped_end(data: Bytes, at: int, stop: int) -> int:
 
 @compiled
 def _past_digits(data: Bytes, at: int, stop: int) -> int:
-    """Return the end of one digit or more; it is past ``stop`` if there is none."""
+    """Return where a run of digits ends; without a digit, a place past ``stop``."""
     end = _past(data, at, stop, _DIGITS)
     return end if end > at else stop + 1
 
 
 @compiled
 def _past_number(data: Bytes, at: int, stop: int) -> int:
-    """Return the end of a number, which is past ``stop`` if it is broken."""
+    """Return where a number ends; a broken one ends past ``stop``."""
     if data[at] == _MINUS:
         at += 1
     is_zero = at < stop and data[at] == _ZERO
@@ -284,7 +283,7 @@ def _past_number(data: Bytes, at: int, stop: int) -> int:
 
 @compiled
 def _past_word(data: Bytes, at: int, stop: int) -> tuple[int, int]:
-    """Return which of ``null``, ``true`` and ``false`` comes, and its end, which is past ``stop`` if it is none."""
+    """Return which word stands at a place and where it ends; if it is no word of JSON, it ends past ``stop``."""
     kind, word = _FALSE, _FALSE_WORD
     if data[at] == _N:
         kind, word = _NULL, _NULL_WORD

@@ -166,8 +166,8 @@ class JsonLines:
         """Return a row for each text that ends at some place, read by the loop; None: it does not read them all."""
         if not len(ends) or not _is_worth_the_loop(len(data)) or self._columns is None or not _is_utf8(data):
             return None
-        columns = self._columns.read(data, ends)
         try:
+            columns = self._columns.read(data, ends)
             return None if columns is None else self._batch(columns, len(ends))
         except pa.ArrowInvalid:
             return None

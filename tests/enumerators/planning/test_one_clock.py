@@ -1,6 +1,6 @@
 """One clock for a batch: its plan, its readers, and whoever reads it again, agree on what is in the future.
 
-An extent is that of the time when it was asked for, and not that of its answer.
+An extent belongs to the moment at which it was asked for, not to that of its answer.
 """
 
 from datetime import timedelta
