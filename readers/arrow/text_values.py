@@ -97,7 +97,8 @@ def decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     Arrow gives another number for one that takes more than 128 bits.
     """
     most = _MOST_PLACES - kind.scale
-    are_long = pc.match_substring_regex(texts, rf"{LONG_FRACTION}|^[+-]?0*[1-9][0-9]{{{most},}}|[eE][+]?0*[1-9]")
+    too_large = rf"^[+-]?0*[1-9][0-9]{{{most},}}|[eE][+]?0*[1-9]|[0-9.]{{{_MOST_PLACES + 1}}}"
+    are_long = pc.match_substring_regex(texts, rf"{LONG_FRACTION}|{too_large}")
     if pc.any(are_long).as_py():
         pairs = zip(texts.to_pylist(), are_long.to_pylist(), strict=True)
         texts = pa.array([_shortened(text, most) if is_long else text for text, is_long in pairs], pa.string())
@@ -110,7 +111,8 @@ def _shortened(text: str, most: int) -> str:
     figures = "".join(map(str, digits)).lstrip("0")
     shorter = figures.rstrip("0") or "0"
     places = int(exponent or 0) + len(figures) - len(shorter) if figures else 0
-    if not digits or places < -_MOST_PLACES or places + len(shorter) > max(most, 1):
+    is_large = figures and (len(shorter) > _MOST_PLACES or places + len(shorter) > most)
+    if not digits or places < -_MOST_PLACES or is_large:
         raise pa.ArrowInvalid("it is not a decimal, does not fit, or would be rounded")
     return f"{'-' if sign else ''}{shorter}e{places}"
 

@@ -45,7 +45,7 @@ _bytes_left = 64 << 20  # what pyarrow.json reads in about the time in which Num
 # What has more than so many digits before the point, Arrow reads as another number.
 _LONG_FRACTION = (
     rf"""(?:{LONG_FRACTION})[0-9]*[\s,}}\]"eE]|\\u00(?:2[dDeE]|3[0-9]|[46]5)""".encode()
-    + rb"""|[:\[,\s"][+-]?(?:0*[1-9][0-9]{%d}|[0-9.]+[eE][+]?0*[1-9])"""
+    + rb"""|[:\[,\s"][+-]?(?:0*[1-9][0-9]{%d}|[0-9.]+[eE][+]?0*[1-9])|[0-9.]{39}"""
 )
 _NO_NUMBER = re.compile(rb"Inf\s*[,}\]]|-NaN")  # pyarrow.json reads both as numbers
 _NEWLINE, _RETURN, _OPENING, _CLOSING = b"\n\r{}"

@@ -234,10 +234,12 @@ def test_every_length_of_a_character_comes_out_of_its_escape():
 
 LONG = ["1." + 41 * "0", "-123456e-39", "0." + 45 * "0" + "1", "0e-10000000", "1e-10000000"]
 LONG += ["7539638236841000000000000", "-33200000000000000000000e3", "332e23", "2.9e+22", "2.9e+19", "0e30"]
+LONG += ["4", "7", "50000000000000000000.0000000000000000006", "17014118346046923174.0000000000000000006"]
+LONG += ["50000000000000000000000000000000000000.6", "99999999999999999999.999999999999999999", "-0.5"]
 
 
 @pytest.mark.parametrize("number", LONG)
-@pytest.mark.parametrize("kind", [pa.decimal128(6, 2), pa.decimal128(38, 18)])
+@pytest.mark.parametrize("kind", [pa.decimal128(*of) for of in [(6, 2), (38, 18), (38, 38), (38, 0)]])
 def test_decimals_that_arrow_reads_as_others_are_read_as_one_at_a_time_or_left(number, kind):
     for written, column in ((number, kind), (f"[{number}]", pa.list_(kind))):
         made, text = JsonLines(pa.schema([("d", column)])), f'{{"d":{written}}}'.encode()
