@@ -1,7 +1,7 @@
 """Converts JSON objects to Arrow batches of a schema: the lines of a text, or a column of texts.
 
-Most are read a block at once, by a compiled loop.  What it leaves is read by pyarrow.json, and what that cannot read,
-or would not read as Spark does, is read one by one.  The values are the same in any case.
+Most are read a block at once: by a compiled loop, or by pyarrow.json where little is read, and where memory is limited.
+What these leave is read one by one.  The values are the same in any case.
 """
 
 from __future__ import annotations
@@ -36,10 +36,12 @@ from tidegate.readers.formats.json_values import (
 from tidegate.readers.formats.lines import LineBlock, lines_of
 
 if TYPE_CHECKING:
-    from tidegate.readers.formats.json_columns import Ints, JsonColumns
+    from tidegate.readers.formats.json_columns import JsonColumns
+    from tidegate.readers.formats.json_loop import Ints
 
 _CAREFUL_BYTES = 64 << 10
 _bytes_left = 64 << 20  # what pyarrow.json reads in about the time in which Numba and the loops load
+_SLOWER = 16  # are maps without the loop, because pyarrow.json has none
 
 # The number must be a whole value, perhaps in quotes or with escapes.  An identifier may also contain 1e-20.
 # What has more than so many digits before the point, Arrow reads as another number.
@@ -70,6 +72,7 @@ class JsonLines:
         scale = max((_largest_scale(field.type) for field in self._fields), default=-1)
         self._too_long = re.compile(_LONG_FRACTION % (MOST_DIGITS - scale)) if scale >= 0 else None
         self._raw = None if any(kind is None for _, kind in raw) else pa.schema(raw)
+        self._has_map = any(_has_map(field.type) for field in self._fields)
 
     @cached_property
     def _columns(self) -> JsonColumns | None:
@@ -125,9 +128,8 @@ class JsonLines:
     def _quick_texts(self, texts: pa.BinaryArray) -> pa.RecordBatch | None:
         """Return a row for each text, read as whole columns; None: some have to be read one by one."""
         data, ends = _bytes_of(texts)
-        batch = self._looped(data, ends)
-        if batch is not None:
-            return batch
+        if self._takes_the_loop(len(data)):
+            return self._looped(data, ends)
         # The last line end keeps pyarrow.json from taking what follows an inner one for another block.
         data, ends = _bytes_of(pc.binary_join_element_wise(texts, _NOTHING, _LINE_END))
         return self._by_arrow(data, _framed(data, ends - 1))
@@ -135,8 +137,9 @@ class JsonLines:
     def _quick(self, data: bytes) -> pa.RecordBatch | None:
         """Return a row for each line, read as whole columns; None: some have to be read one by one."""
         ends = _line_ends(data)
-        batch = self._looped(data, ends)
-        return self._by_arrow(data, _framed(data, ends)) if batch is None else batch
+        if self._takes_the_loop(len(data)):
+            return self._looped(data, ends)
+        return self._by_arrow(data, _framed(data, ends))
 
     def _parts(self, block: LineBlock) -> Iterator[LineBlock]:
         # Very short lines may lack all columns.  Then the rows take more bytes than the text.
@@ -162,9 +165,13 @@ class JsonLines:
         # Perhaps only blank lines, or blanks around lines, hindered the quick way.
         return self._quick(b"\n".join(line for _, line in lines_of(block)))
 
+    def _takes_the_loop(self, size: int) -> bool:
+        """Return whether the loop reads so many bytes; else pyarrow.json does, if it can."""
+        return _is_worth_the_loop(size * (_SLOWER if self._has_map else 1)) and self._columns is not None
+
     def _looped(self, data: bytes, ends: Ints) -> pa.RecordBatch | None:
         """Return a row for each text that ends at some place, read by the loop; None: it does not read them all."""
-        if not len(ends) or not _is_worth_the_loop(len(data)) or self._columns is None or not _is_utf8(data):
+        if not len(ends) or self._columns is None or not _is_utf8(data):
             return None
         try:
             columns = self._columns.read(data, ends)
@@ -177,7 +184,9 @@ class JsonLines:
 
         rows: how many objects the data has, each on lines of its own; see ``_framed``.
         """
-        if not rows or self._raw is None or (self._too_long and self._too_long.search(data)) or not _is_utf8(data):
+        if not rows or self._raw is None or self._has_map or not _is_utf8(data):
+            return None
+        if self._too_long and self._too_long.search(data):
             return None
         # One byte is found fifty times as fast as three.
         if ((b"I" in data and b"Inf" in data) or (b"N" in data and b"-NaN" in data)) and _NO_NUMBER.search(data):
@@ -311,6 +320,10 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
+def _has_map(kind: pa.DataType) -> bool:
+    return pa.types.is_map(kind) or any(_has_map(kind.field(number).type) for number in range(kind.num_fields))
+
+
 def _largest_scale(kind: pa.DataType) -> int:
     """Return the largest scale of decimals in a type; -1: it has none."""
     inner = [_largest_scale(kind.field(number).type) for number in range(kind.num_fields)]
@@ -327,8 +340,11 @@ def _raw(kind: pa.DataType) -> pa.DataType | None:
         return inner and pa.list_(pa.field(kind.value_field.name, inner))
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_binary(kind):
         return pa.string()
+    if pa.types.is_map(kind):
+        inner = _raw(kind.item_type)
+        return inner and pa.map_(kind.key_field, pa.field(kind.item_field.name, inner))
     # Spark reads any value of a null column as null, and Arrow refuses all values.
-    return None if pa.types.is_map(kind) or pa.types.is_null(kind) else kind
+    return None if pa.types.is_null(kind) else kind
 
 
 def _parsed(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -338,9 +354,9 @@ def _parsed(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_struct(kind):
         inner = [_parsed(column.field(number), field.type) for number, field in enumerate(kind)]
         return pa.StructArray.from_arrays(inner, fields=list(kind), mask=column.is_null())
-    if pa.types.is_list(kind):
-        values = _parsed(column.values, kind.value_type)
-        return pa.ListArray.from_arrays(column.offsets, values, kind, mask=column.is_null())
+    if pa.types.is_list(kind) or pa.types.is_map(kind):
+        inner = _parsed(column.values, kind.field(0).type)
+        return pa.Array.from_buffers(kind, len(column), column.buffers()[:2], offset=column.offset, children=[inner])
     if pa.types.is_timestamp(kind):
         return timestamps(column, kind)
     if pa.types.is_binary(kind):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.readers.formats.files import records_of
 from tidegate.errors import BadRecordError
+from tidegate.readers.formats import json_columns
 from tidegate.readers.formats.json_columns import JsonColumns
 from tidegate.readers.formats.json_lines import JsonLines
 from tidegate.readers.formats.lines import LineBlock
@@ -31,11 +32,39 @@ SCHEMA = pa.schema(
         ("b", pa.bool_()),
         ("t", pa.timestamp("us", "UTC")),
         ("inner", INNER),
+        ("l", pa.list_(pa.int64())),
+        ("m", pa.map_(pa.string(), pa.string())),
+        ("days", pa.map_(pa.string(), pa.list_(pa.date32()))),
+        ("rows", pa.list_(pa.struct([("x", pa.int16()), ("m", pa.map_(pa.string(), pa.list_(pa.bool_())))]))),
     ]
 )
 LINES = JsonLines(SCHEMA)
 blanks = st.sampled_from(["", "", "", " ", "\t", "\r", " \t "])
 plain_texts = st.text(st.characters(exclude_characters='"\\', exclude_categories=["Cc", "Cs"]), max_size=4)
+
+
+def object_of(pairs: dict[str, str], blank: str) -> str:
+    inner = f"{blank},{blank}".join(f'{blank}"{name}"{blank}:{blank}{value}' for name, value in pairs.items())
+    return f"{blank}{{{blank}{inner}{blank}}}{blank}"
+
+
+def listed(values: list[str]) -> str:
+    return f"[{','.join(values)}]"
+
+
+def entries(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    pairs = st.dictionaries(plain_texts, values | st.just("null"), max_size=3)
+    return pairs.map(lambda one: "{" + ",".join(f'"{key}":{value}' for key, value in one.items()) + "}")
+
+
+row_texts = st.fixed_dictionaries(
+    {},
+    optional={
+        "x": st.integers(-9, 9).map(str),
+        "y": st.just("[{},[1]]"),
+        "m": entries(st.lists(st.sampled_from(["true", "false", "null"]), max_size=2).map(listed)),
+    },
+).map(lambda pairs: object_of(pairs, ""))
 fitting = {
     "i": st.integers(-(2**63), 2**63 - 1).map(str),
     "tiny": st.integers(-128, 127).map(str),
@@ -47,6 +76,10 @@ fitting = {
     "b": st.sampled_from(["true", "false"]),
     "t": st.just('"2024-01-01T00:00:00Z"'),
     "inner": st.integers(-9, 9).map('{{"deeper":{{"x":"y"}},"more":[1,{{"x":[]}}],"x":{}}}'.format),
+    "l": st.lists(st.integers(-9, 9).map(str) | st.just("null"), max_size=3).map(listed),
+    "m": entries(plain_texts.map('"{}"'.format) | st.text(max_size=6).map(json.dumps)),
+    "days": entries(st.lists(st.sampled_from(['"2024-01-01"', "null"]), max_size=2).map(listed)),
+    "rows": st.lists(row_texts | st.just("null"), max_size=3).map(listed),
     "other": st.just('{"text":"an \\"escape\\" \\u00e9","x":[[]],"y":[{},-0.5e+3,null]}'),
 }
 oddities = st.sampled_from(
@@ -85,11 +118,6 @@ oddities = st.sampled_from(
 )
 
 
-def object_of(pairs: dict[str, str], blank: str) -> str:
-    inner = f"{blank},{blank}".join(f'{blank}"{name}"{blank}:{blank}{value}' for name, value in pairs.items())
-    return f"{blank}{{{blank}{inner}{blank}}}{blank}"
-
-
 rows_of_pairs = st.fixed_dictionaries({}, optional={name: kind | st.just("null") for name, kind in fitting.items()})
 
 
@@ -106,7 +134,7 @@ def by_the_loop(made: JsonLines, *objects: bytes) -> pa.RecordBatch | None:
     return made._looped(b"".join(objects), ends)
 
 
-@settings(max_examples=3000)
+@settings(max_examples=2000)
 @given(rows_of_pairs, blanks, st.floats(0, 1), st.integers(0, 3), oddities)
 @example({"f": "2.0089696636766425e-23"}, "", 0, 0, "")
 @example({"r": "0e309"}, "", 0, 0, "")
@@ -215,6 +243,26 @@ LEFT = [
         '{"t":1}',
     ],
     f'{{"other":{"[" * 40}{"]" * 40}}}',
+    *[
+        '{"m":{"a":"1","a":"2"}}',
+        '{"m":{"\\u0061":"1"}}',
+        '{"m":{"a":1}}',
+        '{"m":{"a"}}',
+        '{"m":[]}',
+        '{"m":{"a":"1",}}',
+    ],
+    *[
+        '{"l":[1,"2"]}',
+        '{"l":[1,]}',
+        '{"l":[,]}',
+        '{"l":[1 2]}',
+        '{"l":{}}',
+        '{"l":1}',
+        '{"l":[1],"l":[]}',
+        '{"l":[[1]]}',
+    ],
+    *['{"rows":[{"x":1,"x":2}]}', '{"rows":[1]}', '{"rows":[{"m":{"a":[],"a":[]}}]}', '{"rows":{"x":1}}'],
+    json.dumps({"m": {str(number): "" for number in range(1001)}}),
 ]
 
 
@@ -277,7 +325,7 @@ def test_fields_of_wide_objects_are_found_in_any_order(wanted):
     assert rows.to_pylist() == [row | {"inner": row} for row in expected]
 
 
-@pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.large_string(), pa.null()])
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.null(), pa.list_(pa.null())])
 def test_other_types_are_left_to_others(kind):
     assert JsonColumns.of(pa.schema([("a", pa.struct([("b", kind)]))]), strict=False) is None
 
@@ -302,6 +350,29 @@ assert made.rows_of(texts)[0].num_rows == 1000 and "numba" not in sys.modules
 assert made.rows_of(texts)[0].num_rows == 1000 and "numba" in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_maps_load_numba_sooner_since_nothing_else_reads_them_at_once():
+    code = """
+import sys
+import pyarrow as pa
+from tidegate.readers.formats import json_lines
+made = json_lines.JsonLines(pa.schema([("a", pa.map_(pa.string(), pa.int64()))]))
+texts = pa.array([b'{"a":{"b":1}}'] * 1000, pa.binary())
+json_lines._bytes_left = 2 * 16 * 13_000  # twice: once more without blanks around
+assert made.rows_of(texts)[0]["a"].to_pylist() == [[("b", 1)]] * 1000 and "numba" not in sys.modules
+assert made.rows_of(texts)[0]["a"].to_pylist() == [[("b", 1)]] * 1000 and "numba" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_takes_too_much_memory_at_once_is_read_in_parts(monkeypatch):
+    made, texts = JsonLines(pa.schema([("l", pa.list_(pa.int64()))])), pa.array([b'{"l":[1,2,3]}'] * 9000, pa.binary())
+    monkeypatch.setattr(json_columns, "_MOST_PLACES", 40_000)
+    monkeypatch.setattr(made, "_convert", None)  # no object is read alone
+    assert by_the_loop(made, *texts.to_pylist()) is None
+    rows, odd = made.rows_of(texts)
+    assert (rows["l"].to_pylist(), odd) == ([[1, 2, 3]] * 9000, {})
 
 
 def test_nothing_loads_numba_where_memory_is_limited():
