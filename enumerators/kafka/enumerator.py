@@ -70,9 +70,9 @@ class KafkaEnumerator(SplitEnumerator):
         self._taken_over_ms = stored.taken_over_ms
         self._archive_version = stored.archive
         self._ends = EndsByTime(stored.ends, REAL_CLOCKS)
-        event_times = stored.with_detected_unit(event_times or RecordTimes())
-        self._detects_unit = event_times.unit_is_unknown or stored.event_time_unit is not None
-        self._find_head = HeadFinder(event_times)
+        event_times = event_times or RecordTimes()
+        self._detects_unit = event_times.unit_is_unknown
+        self._find_head = HeadFinder(stored.with_detected_unit(event_times))
         self._peeks = PeekCache()
         self._fail_on_data_loss = fail_on_data_loss
         self._met = False
@@ -325,11 +325,13 @@ class KafkaEnumerator(SplitEnumerator):
 
     def snapshot(self) -> Json | None:
         """Return the cluster and the topics that the offsets belong to, and the detected unit."""
-        unit = getattr(self._find_head.event_times.assigner, "unit", None) if self._detects_unit else None
+        event_times = self._find_head.event_times
+        unit = getattr(event_times.assigner, "unit", None) if self._detects_unit else None
+        name = None if unit is None else event_times.name
         version = None if self._history is None else self._history.version
         topics = self._topics.snapshot()
         ends = self._ends.snapshot()
-        return KafkaSnapshot(self._cluster_id, unit, topics, self._taken_over_ms, version, ends).to_json() or None
+        return KafkaSnapshot(self._cluster_id, unit, name, topics, self._taken_over_ms, version, ends).to_json() or None
 
     def has_news(self, stored: Json | None) -> bool:
         """Return whether ends by time were found or forgotten: the records at them may soon be deleted."""

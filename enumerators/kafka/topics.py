@@ -41,6 +41,7 @@ class KafkaSnapshot(Snapshot):
 
     cluster: the id of the cluster to which the offsets belong.
     event_time_unit: the detected unit; None: none was detected, or the option ``eventTimeUnit`` names it.
+    event_time: the name of the event times that have this unit.
     taken_over_ms: when Spark's built-in source planned the offset, which is taken over from its checkpoint; None: it is
         not, or the topics were compared with that time.
     archive: the version of the archive that batches read; None: no archive, or one without versions.
@@ -49,14 +50,16 @@ class KafkaSnapshot(Snapshot):
 
     cluster: str | None = None
     event_time_unit: TimeUnit | None = None
+    event_time: str | None = None
     topics: Mapping[str, TopicState] = field(default_factory=dict)
     taken_over_ms: int | None = None
     archive: int | None = None
     ends: Mapping[SplitId, tuple[int, int]] = field(default_factory=dict)
 
     def with_detected_unit(self, event_times: RecordTimes) -> RecordTimes:
-        """Return the event times with the unit of the snapshot, if the unit is a detected one."""
-        return event_times.with_unit(self.event_time_unit) if event_times.unit_is_unknown else event_times
+        """Return the event times with the unit of the snapshot, if it was detected from the same ones."""
+        is_theirs = event_times.unit_is_unknown and event_times.name == self.event_time
+        return event_times.with_unit(self.event_time_unit) if is_theirs else event_times
 
 
 Listed: TypeAlias = Mapping[TopicPartition, ListedOffset]

@@ -11,6 +11,7 @@ from pyspark.sql import functions as f
 import tidegate
 from tests.sources.memory import MemorySource
 from tests.support.command import await_that
+from tests.support.logs import coordinating
 from tests.support.pages import blocks
 from tests.support.streams import (
     HOUR,
@@ -27,6 +28,7 @@ from tests.support.streams import (
 from tests.support.streams import kafka_source as source_of
 from tidegate import WatermarkStrategy
 from tidegate.alignment.splits import SplitRange
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import OptionError
 from tidegate.jobs.account.account import Figure
 from tidegate.jobs.account.of_checkpoint import run_account
@@ -86,6 +88,22 @@ def test_a_topic_is_aligned_by_event_times_in_its_payload_and_rows_without_one_a
         else:
             assert (row["event_time"], row["event_time_fault"]) == (None, "bad")
     assert sum(p.observedMetrics["event_times"].bad for p in run.progress.values() if p.observedMetrics) == 2 * len(bad)
+
+
+def test_a_changed_event_time_has_a_unit_of_its_own_even_in_a_batch_that_is_repeated(kafka):
+    topic, end = new_topic(kafka, []), INITIAL_OFFSET
+    for hours, event_time in enumerate(["timestamp", "json:/ms", "json:/s", "json:/text"]):
+        at = NOON + hours * HOUR
+        produce(kafka, topic, 0, [(json.dumps({"ms": at, "s": at // 1000, "text": iso(at)}).encode(), [])])
+        with coordinating(kafka_source(kafka, topic, event_time=event_time)) as run:
+            start, end = end, run.latest_offset(end)
+        assert end["watermark"] == at - 1
+        for repeated in ("json:/ms", "json:/s", "json:/text"):
+            source = kafka_source(kafka, topic, event_time=repeated, include_event_time=True)
+            with coordinating(source) as run:
+                (task,) = run.tasks(start, end)
+            rows = [row for batch in source.reader(end["enumerator"]).read(task) for row in batch.to_pylist()]
+            assert [milliseconds(row["event_time"]) for row in rows] == [at]
 
 
 def test_a_timestamp_assigner_of_the_strategy_is_the_event_time_of_the_source():
