@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -426,6 +427,9 @@ class ClientPool:
         return pooled or KafkaClient(config)
 
     def _return(self, client: KafkaClient) -> None:
+        if sys.is_finalizing():  # an abandoned reader is closed: a thread that starts now never runs
+            client.close()
+            return
         with self._lock:
             self._idle.append(client)
             if len(self._idle) > MOST_IDLE:

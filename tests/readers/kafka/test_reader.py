@@ -130,6 +130,19 @@ def test_connections_are_closed_when_no_read_needs_them_for_a_while(lab, monkeyp
     assert not connections
 
 
+STILL_LENT = """
+from tidegate.readers.kafka.client import idle_clients
+from tidegate.readers.kafka.config import KafkaConnectionConfig
+lent = idle_clients.lend(KafkaConnectionConfig("localhost:9092"))
+lent.__enter__()
+"""
+
+
+def test_a_process_ends_while_a_reader_still_has_its_client():
+    command = [sys.executable, "-c", STILL_LENT]
+    assert not subprocess.run(command, check=True, stderr=subprocess.PIPE, timeout=60).stderr
+
+
 def count_rows(config, split):
     return sum(batch.num_rows for batch in KafkaSplitReader(config).read(ReadTask((split,))))
 
