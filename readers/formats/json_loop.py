@@ -259,27 +259,25 @@ def _field(  # noqa: PLR0917 - a call with all of _Known takes 0.1 us
 
 
 @compiled
-def _is_new(data: Bytes, begin: int, size: int, keys: int, count: int, found: Found) -> bool:
-    """Return whether no key of a map, of so many from a place on, is the one that begins in ``data``."""
-    for place in range(keys, keys + count):
-        if found.lengths[place] == size:
-            same, at = 0, found.begins[place]
+def _notes_key(data: Bytes, begin: int, size: int, place: int, count: int, found: Found) -> bool:
+    """Note a key of a map behind so many others; return whether it is not one of them."""
+    for earlier in range(place - count, place):
+        if found.lengths[earlier] == size:
+            same, at = 0, found.begins[earlier]
             while same < size and data[at + same] == data[begin + same]:
                 same += 1
             if same == size:
                 return False
-    return True
+    found.kinds[place], found.begins[place], found.lengths[place] = TEXT, begin, size
+    return count < _MOST_ENTRIES
 
 
 @compiled
 def find(data: Bytes, ends: Ints, known: Known, found: Found) -> bool:  # noqa: C901, PLR0911, PLR0912, PLR0915
     """Note what each object has in the wanted fields; return whether the loop is sure of all of them."""
     # By the depth: the field and the place of what is open, and whether it is an array.
-    opened, places, are_arrays = (
-        np.empty(_DEEPEST, np.int64),
-        np.empty(_DEEPEST, np.int64),
-        np.empty(_DEEPEST, np.bool_),
-    )
+    opened, places = np.empty(_DEEPEST, np.int64), np.empty(_DEEPEST, np.int64)
+    are_arrays = np.empty(_DEEPEST, np.bool_)
     opened[0], are_arrays[0] = NOWHERE, True
     names, links, rows = known.names, known.links, found.rows
     at = likely = 0
@@ -346,16 +344,11 @@ def find(data: Bytes, ends: Ints, known: Known, found: Found) -> bool:  # noqa: 
                                 if field != NOWHERE:
                                     likely = field + 1
                             else:
-                                place, before = (
-                                    found.starts[first] + rows[table],
-                                    rows[table] - found.begins[places[deep]],
-                                )
-                                if before == _MOST_ENTRIES:
-                                    return False
-                                if not _is_new(data, begin, end - begin, place - before, before, found):
+                                place = found.starts[first] + rows[table]
+                                count = rows[table] - found.begins[places[deep]]
+                                if not _notes_key(data, begin, end - begin, place, count, found):
                                     return False
                                 rows[table] += 1
-                                found.kinds[place], found.begins[place], found.lengths[place] = TEXT, begin, end - begin
                                 field = first + 1
                         state = _COLON
                         continue
