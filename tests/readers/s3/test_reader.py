@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.alignment.splits import SplitRange
-from tidegate.errors import ConnectorError, CorruptDataError, ObjectGoneError
+from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, ObjectGoneError
 from tidegate.readers.contract import ReadTask
 from tidegate.readers.event_time.columns import EventTimeRange, RowTimes
 from tidegate.readers.objects.partitions import METADATA
@@ -123,15 +123,24 @@ def test_rows_that_are_distinguished_by_their_objects_are_not_read_together():
     assert read_together(objects, 1, SCHEMA.append(METADATA), metadata=True)[0] == []
 
 
-@pytest.mark.parametrize("error", [CorruptDataError("broken"), ObjectGoneError("gone")])
-def test_after_an_object_that_cannot_be_read_together_each_of_the_task_is_read_by_itself(error):
+@pytest.mark.parametrize(
+    ("error", "option"),
+    [(CorruptDataError("broken"), "ignoreCorruptFiles"), (ObjectGoneError("gone"), "ignoreMissingFiles")],
+)
+def test_after_an_object_that_cannot_be_read_together_each_of_the_task_is_read_by_itself(error, option, caplog):
     objects = {f"{number}": [batch(number, 1, 1)] for number in range(9)}
     objects["4"].append(error)
     groups, rows = read_together(objects, ignore_missing=True, ignore_corrupt=True)
     assert groups == [["0", "1", "2"], ["3", "4", "5"]]
     assert [row["id"] for row in rows] == list(range(9))
-    with pytest.raises(type(error), match=f"^{error}"):
+    assert caplog.messages == [f"left out: {error}"]
+    with pytest.raises(type(error), match=f"^{error}; set {option} to true to go on without it$"):
         read_together(objects)
+
+
+def test_a_bad_record_that_ends_the_query_is_no_corrupt_object_to_skip():
+    with pytest.raises(BadRecordError, match=r"^a has no BIGINT$"):
+        read({"a": [BadRecordError("a has no BIGINT")]}, ignore_corrupt=True)
 
 
 def test_rows_without_columns_keep_their_number():

@@ -95,7 +95,7 @@ def test_a_corrupt_object_ends_the_round_and_all_is_found_by_the_next_one(store,
     store.on_survey = break_b
     finder = discovery(store)
     for _ in range(2):
-        with pytest.raises(CorruptDataError, match="in/b"):
+        with pytest.raises(CorruptDataError, match=r"in/b.*; set ignoreCorruptFiles to true to go on without it$"):
             finder.round()
     store.on_survey = lambda _: None
     assert sorted(keys(finder.round())) == ["a", "b", "c", "d"]
@@ -109,6 +109,7 @@ def test_a_corrupt_object_is_left_out_once_when_that_is_asked_for(store, caplog)
     assert sorted(keys(finder.round())) == ["a", "c"]
     assert keys(finder.round()) == []
     assert caplog.text.count("left out: in/b") == 1
+    assert [(noted.obj.key, noted.reason) for noted in finder.left_out.objects()] == [("b", "corrupt")]
 
 
 def test_a_bad_record_that_ends_the_query_is_no_corrupt_object_to_be_left_out(store):
