@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.readers.formats.files import logical
 from tidegate.errors import CorruptDataError, OptionError
 from tidegate.readers.avro import records
 from tidegate.readers.avro.records import AvroValues
@@ -37,10 +38,6 @@ def enum(*symbols, name="E", **more):
 
 def fixed(size, name="F", **more):
     return {"type": "fixed", "name": name, "size": size, **more}
-
-
-def logical(kind, name, **more):
-    return {"type": kind, "logicalType": name, **more}
 
 
 def read(writer, reader, *values, names=None):

@@ -24,14 +24,6 @@ def permissive(config, form, *values, subject="orders-value", **more):
 
 
 class TestAvro:
-    def test_a_union_gives_its_record_and_never_a_row_of_nulls(self):
-        with registry_of({1: ORDER, 2: [ORDER, PAYMENT], 3: ["null", PAYMENT]}, newest=1) as config:
-            values = [header(1) + b"\2\2", header(2) + b"\0\2\2", header(2) + b"\2\x0a", header(3) + b"\2\x0a"]
-            assert permissive(config, "avro", *values) == [{"id": 1}, {"id": 1}, None, None]
-            for bad, why in zip(values[2:], ["does not fit its schema 2", "written as a union"], strict=True):
-                with pytest.raises(CorruptDataError, match=f"a value .*{why}.*; set mode to PERMISSIVE for null$"):
-                    decoded_as("orders-value", config, "avro", [bad])
-
     def test_a_subject_of_several_records_has_a_column_for_each(self):
         with registry_of({2: [ORDER, PAYMENT], 1: ORDER}, newest=2) as config:
             values = [header(1) + b"\2\2", header(2) + b"\2\x0a"]
@@ -39,12 +31,6 @@ class TestAvro:
                 {"member0": {"id": 1}, "member1": None},
                 {"member0": None, "member1": {"sum": 5}},
             ]
-
-    def test_an_alias_of_the_newest_schema_names_an_older_field(self):
-        old, new = avro(("some_value", "long")), avro(("some_new_value", "long"))
-        new["fields"][0]["aliases"] = ["some_value"]
-        with registry_of({1: old, 2: new}) as config:
-            assert permissive(config, "avro", header(1) + b"\x0a") == [{"some_new_value": 5}]
 
     def test_a_promotion_is_that_of_avro_and_what_it_refuses_is_refused(self):
         schemas = {1: avro(("n", "long")), 2: avro(("n", "string")), 3: avro(("n", "double"))}
@@ -60,14 +46,6 @@ class TestAvro:
     def test_a_value_need_not_be_a_record(self):
         with registry_of({1: '"string"'}) as config:
             assert permissive(config, "avro", header(1) + b"\2a", header(1), None) == ["a", None, None]
-
-    def test_an_instant_beyond_spark_s_range_is_a_bad_value_beside_others(self):
-        schema = avro(("at", {"type": "long", "logicalType": "timestamp-millis"}))
-        raw = avro(("at", "long"))
-        with registry_of({1: schema}) as config:
-            values = [avro_value(1, raw, {"at": at}) for at in (1, 2**62, 2)]
-            first, bad, last = permissive(config, "avro", *values)
-            assert (first["at"].microsecond, bad, last["at"].microsecond) == (1000, None, 2000)
 
     def test_a_field_that_contains_itself_is_left_out_with_a_warning(self, caplog):
         schema = avro(("within", ["null", "Order"]), ("t", "long"))

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from google.protobuf import message_factory
 
+from tests.readers.formats.files import logical
 from tests.support.kafka.lab import batch as kafka_rows
 from tests.support.servers.registry_server import AT, avro, avro_value, decoded_as, header, protobuf_value, times
 from tidegate import KafkaSource
@@ -28,10 +29,6 @@ MONEY = {"type": "record", "name": "Money", "namespace": "shop", "fields": [{"na
 
 def seconds(number):
     return dt.datetime.fromtimestamp(number, dt.timezone.utc)
-
-
-def logical(kind, name):
-    return {"type": kind, "logicalType": name}
 
 
 @pytest.fixture
@@ -264,21 +261,6 @@ class TestProtobuf:
 
 
 class TestColumns:
-    def test_values_of_old_and_new_schemas_have_the_type_of_the_newest(self, config, register, subject):
-        note = {"name": "note", "type": ["null", "string"], "default": None}
-        old, new = avro(("id", "int")), avro(("id", "long"))
-        new["fields"].append(note)
-        values = [
-            avro_value(register(old), old, {"id": 1}),
-            None,
-            avro_value(register(new, f"{subject}-2"), new, {"id": 2**40, "note": "n"}),
-        ]
-        assert decoded_as(f"{subject}-2", config, "avro", values) == [
-            {"id": 1, "note": None},
-            None,
-            {"id": 2**40, "note": "n"},
-        ]
-
     def test_a_bad_value_is_an_error_or_null(self, config, register, subject):
         schema = avro(("id", "int"))
         good = avro_value(register(schema), schema, {"id": 1})
