@@ -25,6 +25,7 @@ from tidegate.readers.objects.values import Bucket
 
 CODECS = ["null", "deflate", "snappy", "bzip2", "xz"]  # fastavro writes no zstandard here; tests read that from Spark
 MARKER = bytes(range(16))
+SPARKS_AVRO = "org.apache.spark.sql.avro.AvroFileFormat"
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
 ORC_CODECS = ["uncompressed", "zlib", "snappy", "lz4", "zstd"]
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from tests.readers.formats.files import MILLIS, avro, avro_format, logical, moment
+from tests.readers.formats.files import MILLIS, SPARKS_AVRO, avro, avro_format, logical, moment
 from tests.support.objects.lab import InMemory, chunk, held, read
 from tidegate.errors import OptionError
 from tidegate.readers.objects.values import SMALL_BYTES, TimeRange
@@ -105,9 +105,6 @@ def test_little_more_than_the_last_block_of_a_chunk_is_asked_for() -> None:
     assert len(asked) == 3  # the chunk, the rest of the block, and the marker after it
 
 
-SPARKS_OWN = "org.apache.spark.sql.avro.AvroFileFormat"
-
-
 def test_what_spark_reads_is_what_is_read(spark, tmp_path) -> None:
     types = {
         "id": "long",
@@ -177,7 +174,7 @@ def test_what_spark_reads_is_what_is_read(spark, tmp_path) -> None:
     path.write_bytes(content)
     made, obj = avro_format(InMemory(content)), held(content)
     schema = made.infer([obj])
-    frame = spark.read.format(SPARKS_OWN).load(str(path))
+    frame = spark.read.format(SPARKS_AVRO).load(str(path))
     assert StructType.fromJson(from_arrow_schema(schema).jsonValue()) == frame.schema
     assert read(made, obj, schema).to_pylist() == frame.toArrow().to_pylist()
 

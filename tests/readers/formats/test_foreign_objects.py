@@ -24,7 +24,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from tests.readers.formats.contract import CASES, ROWS, rows_of
-from tests.readers.formats.files import CODECS, MARKER, avro, avro_format, logical, parquet, timed
+from tests.readers.formats.files import CODECS, MARKER, SPARKS_AVRO, avro, avro_format, logical, parquet, timed
 from tests.support.bytes import bit, byte, gap, number, surplus, variable_number, varint
 from tests.support.objects.lab import InMemory, held, read
 from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, OptionError, OutOfMemoryError
@@ -34,7 +34,6 @@ from tidegate.readers.formats.registry import FORMATS, INFERRED
 from tidegate.readers.objects.file import other_format
 from tidegate.readers.objects.values import Chunk
 
-SPARKS_AVRO = "org.apache.spark.sql.avro.AvroFileFormat"
 VALUE = pa.schema([("value", pa.string())])
 NAMED = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro"}
 

@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from tests.readers.formats.contract import CASES, time_columns
-from tests.readers.formats.files import orc_file, orc_format, parquet, parquet_format
+from tests.readers.formats.files import SPARKS_AVRO, orc_file, orc_format, parquet, parquet_format
 from tests.support.objects.lab import GONE, InMemory, Memory, chunk, held, read
 from tidegate.errors import BadRecordError, CorruptDataError, ObjectGoneError
 from tidegate.readers.arrow.conform import conform
@@ -231,7 +231,6 @@ def test_an_object_overwritten_while_it_is_read_is_gone(large) -> None:
             list(batches)
 
 
-SPARKS_AVRO = "org.apache.spark.sql.avro.AvroFileFormat"
 FIRST_MS = 1_709_209_801_123
 YEAR_1_MS = int((datetime(1, 1, 1) - datetime(1970, 1, 1)).total_seconds() * 1000)  # noqa: DTZ001
 WRITTEN = """
