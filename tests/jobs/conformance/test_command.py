@@ -99,14 +99,9 @@ orders = partial(Orders)
         (("{here}z:Sound",), "there is no module '{here}z' here or where Python looks"),
         (("json.decoder.sub:Sound",), "there is no module 'json.decoder.sub' here or where Python looks"),
         (("{here}:Sond",), "{here} has no Sond; did you mean 'Sound'?"),
-        (("{here}:Sound", "--rule", "REED-1"), "there is no rule 'REED-1'; did you mean 'READ-1'?"),
         (
             ("{here}:Sound", "--tier", "sparc"),
             "--tier is 'sparc', but contract, spark, faults are the tiers; did you mean 'spark'?",
-        ),
-        (
-            ("{here}:Sound", "--tier", "spark", "--rule", "READ-1"),
-            "there is nothing to check: these tiers have no such rule",
         ),
     ],
 )
