@@ -151,16 +151,6 @@ def test_reading_at_once_and_record_by_record_give_the_same(text, given_fields):
             assert read_kept(text.encode(), texts("abc"), **given_fields) == rows
 
 
-@given(st.lists(values, max_size=30), st.integers(1, 9), st.sampled_from(["\n", "\r\n", "\r"]))
-def test_one_odd_record_among_many_changes_no_other(cells, odd, line_end):
-    rows = [[cell, "x"] for cell in cells]
-    out = io.StringIO()
-    csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator=line_end).writerows(rows)
-    lines = out.getvalue().splitlines(keepends=True)
-    text = "".join([*lines[:odd], f'"a" b,x{line_end}', f"1,2,3{line_end}", *lines[odd:]]).encode()
-    assert read(text, texts("ab"), bad_records=BadRecordPolicy("DROPMALFORMED"), **RFC) == null_for_empty(rows)
-
-
 def test_what_is_no_character_is_replaced():
     text = "é,\n".encode() + b"\xff\x3f,b\n"
     assert read(text, texts("ab")) == [("é", None), ("\ufffd?", "b")]
