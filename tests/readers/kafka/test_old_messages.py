@@ -6,38 +6,31 @@ import struct
 
 import pytest
 
-from tests.support.kafka.lab import Message, Record, encode, plain, row, rows, sealed, wrapper
+from tests.readers.kafka.test_decoder import decode
+from tests.support.kafka.lab import Message, Record, encode, plain, row, sealed, wrapper
 from tidegate.errors import CorruptDataError
 from tidegate.readers.kafka import batches as kafka_batches
 from tidegate.readers.kafka.batches import split_batches, visible_batches
 from tidegate.readers.kafka.client import KafkaClient
 from tidegate.readers.kafka.config import TopicPartition
-from tidegate.readers.kafka.decoder import RecordDecoder
 from tidegate.readers.kafka.peek import peek
 from tidegate.readers.kafka.reader import KafkaDetails
 
 ORDERS = TopicPartition("orders", 3)
-FOREVER = 2**63 - 1
 COMPRESSED = [["gzip", "snappy"], ["gzip", "snappy", "lz4"]]  # by format
-
-
-def decoded(batches, start=0, end=FOREVER):
-    decoder = RecordDecoder(ORDERS, include_headers=True, max_batch_bytes=10_000)
-    decoded_batches = [decoded_batch for batch in batches for decoded_batch in decoder.add(batch, start, end)]
-    return rows([*decoded_batches, *decoder.flush()])
 
 
 def test_one_short_message_is_a_row():
     data = plain(1, 0, Message())
     assert len(data) < kafka_batches.HEADER.size
-    assert decoded(split_batches(memoryview(data))) == [row(*ORDERS, 1, 0, Message())]
+    assert decode(split_batches(memoryview(data))) == [row(*ORDERS, 1, 0, Message())]
     assert split_batches(memoryview(data[:-1])) == []
 
 
 def test_a_wrapper_without_an_offset_counts_from_zero():
     some = [(0, Message(value=b"a")), (1, Message(value=b"b"))]
     (batch,) = split_batches(memoryview(wrapper(1, some, "gzip", offset=0)))
-    assert [message["offset"] for message in decoded([batch])] == [0, 1]
+    assert [message["offset"] for message in decode([batch])] == [0, 1]
     assert batch.last_offset == 1
 
 
@@ -72,7 +65,7 @@ def test_what_cannot_be_is_corrupt(data, sentence):
 
 def test_a_damaged_message_is_reported_once_it_is_the_next():
     good, bad = plain(1, 0, Message()), plain(1, 1, Message())[:-1] + b"x"
-    assert [message["offset"] for message in decoded(split_batches(memoryview(good + bad)))] == [0]
+    assert [message["offset"] for message in decode(split_batches(memoryview(good + bad)))] == [0]
     with pytest.raises(CorruptDataError, match="offset 1"):
         split_batches(memoryview(bad + good))
 
@@ -85,7 +78,7 @@ def test_a_few_wrappers_are_unpacked_at_a_time(monkeypatch):
 
 def test_a_wrapper_that_becomes_too_large_names_the_option():
     data = wrapper(1, [(at, Message(value=bytes(1_000))) for at in range(100)], "gzip")
-    assert len(decoded(split_batches(memoryview(data), most_bytes=110_000))) == 100
+    assert len(decode(split_batches(memoryview(data), most_bytes=110_000))) == 100
     sentence = "takes more than 90000 bytes decompressed; if it is sound, raise kafka.max.decompressed.bytes$"
     with pytest.raises(CorruptDataError, match=sentence):
         split_batches(memoryview(data), most_bytes=90_000)
