@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numba
+from tidegate.errors import OutOfMemoryError
+
+try:
+    import numba
+except OSError as error:  # its largest library finds no room
+    if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+        raise
+    raise OutOfMemoryError(f"a task {OutOfMemoryError()}") from error
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

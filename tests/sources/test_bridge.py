@@ -2,6 +2,8 @@
 
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from datetime import timedelta
 
@@ -18,7 +20,7 @@ from tidegate.alignment.budget import Budget
 from tidegate.alignment.splits import SplitRange
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.enumerators.planning.pace import batch_note
-from tidegate.errors import CheckpointError, ContractError, OptionError
+from tidegate.errors import CheckpointError, ContractError, OptionError, OutOfMemoryError
 from tidegate.jobs.watch import group_sources
 from tidegate.readers.contract import ReadTask, SplitReader
 from tidegate.readers.s3.config import S3ConnectionConfig
@@ -70,6 +72,38 @@ class EmptyRows(SplitReader):
 class EmptySource(MemorySource):
     def reader(self, state):
         return EmptyRows()
+
+
+class HugeRows(SplitReader):
+    """Reads rows for which there is no memory."""
+
+    def read(self, task):
+        raise MemoryError
+
+
+def test_a_task_without_enough_memory_names_the_option_that_raises_it(monkeypatch):
+    monkeypatch.setattr(MemorySource, "reader", lambda *_: HugeRows())
+    rows = read_task(MemorySource(path=""), TaskPartition(ReadTask((SplitRange("a", 0, 3),)), None))
+    with pytest.raises(OutOfMemoryError, match=r"a task takes more memory .* raise spark\.executor\.pyspark\.memory"):
+        next(rows)
+
+
+IN_LITTLE_MEMORY = """
+import resource
+import numpy
+from tidegate.errors import OutOfMemoryError
+most = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() + (64 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (most, most))
+try:
+    from tidegate.readers import compiled
+except OutOfMemoryError as error:
+    print(error)
+"""
+
+
+def test_a_process_without_memory_for_compiled_loops_names_the_option_that_raises_it():
+    ended = subprocess.run([sys.executable, "-c", IN_LITTLE_MEMORY], check=True, capture_output=True, text=True)
+    assert "raise spark.executor.pyspark.memory" in ended.stdout
 
 
 @pytest.mark.parametrize("on", [(), ("timestamp", "1 second")])
