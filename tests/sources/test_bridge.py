@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from datetime import timedelta
 
@@ -223,6 +224,20 @@ def test_the_notes_of_a_group_on_several_machines_have_the_progress_of_its_membe
     assert source.progress.planned_rows == 10
     reader.stop()
     assert group_sources(location) == []
+
+
+def test_a_source_reads_nothing_before_the_members_that_it_counts_have_joined(
+    stream_reader, path, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # for notes that no other query sees
+    append(path, a=range(10))
+    counted = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(hours=1), group="counted", members=2)
+    first, second = (stream_reader(watermarks=counted) for _ in range(2))
+    limit = first.getDefaultReadLimit()
+    joined = first.latestOffset(first.initialOffset(), limit)
+    assert rows_planned(first, limit, joined) == 0
+    second.latestOffset(second.initialOffset(), limit)
+    assert rows_planned(first, limit, joined) == 10
 
 
 def windows_of(size):
