@@ -223,6 +223,10 @@ GENERATED = WatermarkStrategy.for_generator(AscendingTimestampsWatermarks)
             "badRecordsPath is set, but futureEventTime is 'fail', which refuses records by the time of the clock",
         ),
         ({"errors.deadletterqueue.topic.name": "dead"}, "set badRecordsPath"),
+        (
+            {"starting_group_id": "g", "starting_timestamp": 5},
+            "the options startingGroupId and startingTimestamp exclude each other; set one of them",
+        ),
         ({"watermark_from": "heder:x"}, "did you mean 'header:'"),
         (
             {"watermark_from": "json:/at", "watermarks": BOUNDED},

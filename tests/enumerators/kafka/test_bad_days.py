@@ -3,7 +3,6 @@
 All bad days, and for longer, by ``bad_days`` as a program.
 """
 
-import gc
 import time
 from contextlib import ExitStack, closing
 
@@ -11,7 +10,7 @@ import pytest
 from kafka.protocol.consumer import FetchRequest
 
 from tests.enumerators.kafka import bad_days
-from tests.enumerators.kafka.test_recreation import NEW, OLD, Run, archived, fill, new_topic
+from tests.enumerators.kafka.test_recreation import KILLS_BROKERS, NEW, OLD, Run, archived, fill, new_topic
 from tests.support.command import PATIENCE_S
 from tests.support.kafka.lab import Lab, Record, encode
 from tidegate.alignment.budget import Budget
@@ -25,9 +24,7 @@ from tidegate.readers.kafka.reader import KafkaSplitReader
 from tidegate.readers.kafka.wire.connection import BrokerConnection
 from tidegate.sources.kafka.java.properties import connection_config
 
-pytestmark = pytest.mark.filterwarnings(  # kafka-python's producer leaves sockets open to brokers that were killed
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
+pytestmark = KILLS_BROKERS
 
 RECORDS = 500
 UNCLEAN = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
@@ -37,12 +34,6 @@ UNCLEAN = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
 def cluster():
     with bad_days.start_cluster() as kafka:
         yield kafka
-
-
-@pytest.fixture(autouse=True)
-def _left_to_no_other_test():
-    yield
-    gc.collect()
 
 
 @pytest.fixture

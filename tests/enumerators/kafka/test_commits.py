@@ -189,20 +189,6 @@ def test_a_stream_takes_over_from_a_group_and_shows_its_lag_in_another_one(
     await_that(lambda: committed() == {0: 20, 1: 10})
 
 
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        (
-            {"starting_group_id": "g", "starting_timestamp": 5},
-            "the options startingGroupId and startingTimestamp exclude each other; set one of them",
-        ),
-    ],
-)
-def test_contradictory_options_are_told(kafka, fields, sentence):
-    with pytest.raises(OptionError, match=sentence):
-        kafka_source(kafka, "orders", **fields)
-
-
 def test_a_batch_query_begins_at_a_group_too_and_commits_nothing(kafka, topic, group):
     assert kafka_source(kafka, topic, starting_group_id=group).as_batch().starting_offsets is None
     with pytest.raises(OptionError, match="commitGroupId is for streams"):

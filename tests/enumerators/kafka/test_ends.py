@@ -1,6 +1,5 @@
 """Ends by time: of logs that grow, that are cut or deleted, and before the time has come; a real broker, no Spark."""
 
-import gc
 import time
 from contextlib import ExitStack, closing
 
@@ -8,7 +7,7 @@ import pytest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from tests.enumerators.kafka.test_enumerator import transactional
-from tests.enumerators.kafka.test_recreation import OLD, Run, archived, drained_without, fill, new_topic
+from tests.enumerators.kafka.test_recreation import KILLS_BROKERS, OLD, Run, archived, drained_without, fill, new_topic
 from tests.support.command import await_that
 from tests.support.logs import Clock
 from tidegate import KafkaSource
@@ -21,7 +20,6 @@ from tidegate.enumerators.kafka.history import TopicHistory
 from tidegate.enumerators.kafka.offsets import EndsByTime
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import DataLossError, OptionError, PositionGoneError
-from tidegate.readers.kafka import cluster as cluster_module
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.wire.connection import BrokerConnection
 from tidegate.servers import KafkaServer
@@ -33,28 +31,7 @@ def in_an_hour():
     return int(time.time() * 1000) + 3_600_000
 
 
-# kafka-python's producer leaves sockets open to brokers that were killed.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
-
-
-@pytest.fixture(autouse=True)
-def _left_to_no_other_test():
-    yield
-    gc.collect()
-
-
-@pytest.fixture
-def _known_at_once(monkeypatch):
-    """A single broker knows a topic as soon as it has created it."""
-    monkeypatch.setattr(cluster_module, "UNKNOWN_TOPIC_GRACE_S", 0.5)
-
-
-@pytest.fixture
-def run(kafka):
-    with ExitStack() as made:
-        yield lambda *topics, **fields: made.enter_context(closing(Run(kafka, *topics, **fields)))
+pytestmark = KILLS_BROKERS
 
 
 @pytest.fixture
@@ -77,7 +54,8 @@ def test_the_end_of_a_topic_that_is_deleted_before_the_time_ends_no_running_quer
 
 
 @pytest.mark.usefixtures("_known_at_once")
-def test_a_topic_that_is_deleted_before_its_end_is_asked_for_is_left_to_another_plan(kafka):
+@pytest.mark.parametrize("asked", ["start", "end"])
+def test_a_topic_that_is_deleted_before_its_start_or_end_is_asked_for_is_left_to_another_plan(kafka, asked):
     topic = new_topic(kafka, 10)
     source = KafkaSource(bootstrap_servers=kafka.bootstrap_servers, subscribe=[topic], **END)
     with closing(source.enumerator(None)) as enumerator:
@@ -85,7 +63,7 @@ def test_a_topic_that_is_deleted_before_its_end_is_asked_for_is_left_to_another_
         enumerator.extents(splits)
         kafka.delete_topic(topic)
         with pytest.raises(PositionGoneError, match=topic):
-            enumerator.stops(splits)
+            enumerator.stops(splits) if asked == "end" else enumerator.starts(splits, first=False)
 
 
 @pytest.mark.parametrize("begin", [6, 10])
@@ -254,18 +232,6 @@ def test_a_time_that_comes_while_a_plan_takes_long_ends_no_partition_where_it_wa
     records, last = query.drain()
     assert [offset for *_, offset, _ in records] == [*range(6)]
     assert "ended" not in last
-
-
-@pytest.mark.usefixtures("_known_at_once")
-def test_a_topic_that_is_deleted_before_its_start_is_asked_for_is_left_to_another_plan(kafka):
-    topic = new_topic(kafka, 10)
-    source = KafkaSource(bootstrap_servers=kafka.bootstrap_servers, subscribe=[topic])
-    with closing(source.enumerator(None)) as enumerator:
-        splits = enumerator.discover()
-        enumerator.extents(splits)
-        kafka.delete_topic(topic)
-        with pytest.raises(PositionGoneError, match=topic):
-            enumerator.starts(splits, first=False)
 
 
 def test_a_time_ends_no_partition_with_an_open_transaction(kafka, run, clock):

@@ -1,8 +1,7 @@
 """Topics that are deleted and recreated, and logs that are cut: a real broker, no Spark."""
 
-import gc
 import itertools
-from contextlib import ExitStack, closing, suppress
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -15,29 +14,18 @@ from tidegate import KafkaSource
 from tidegate.alignment.plan import Limits
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import DataLossError, ServerError
-from tidegate.readers.kafka import cluster as cluster_module
 from tidegate.readers.places.place import Place
 from tidegate.servers import write_history
 
-# kafka-python's producer leaves sockets open to brokers that were killed.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
+KILLS_BROKERS = [
+    pytest.mark.usefixtures("_left_to_no_other_test"),
+    # kafka-python's producer leaves sockets open to brokers that were killed.
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"),
+]
+pytestmark = KILLS_BROKERS
 
 NAMES = (f"recreation-{number}" for number in itertools.count())
 OLD, NEW = 1_700_049_600_000, 1_700_060_000_000
-
-
-@pytest.fixture
-def _known_at_once(monkeypatch):
-    """A single broker knows a topic as soon as it has created it."""
-    monkeypatch.setattr(cluster_module, "UNKNOWN_TOPIC_GRACE_S", 0.5)
-
-
-@pytest.fixture(autouse=True)
-def _left_to_no_other_test():
-    yield
-    gc.collect()
 
 
 def fill(kafka, topic, count, begin_ms=OLD):
@@ -107,37 +95,26 @@ def without_clock(offset):
     return {name: value for name, value in offset.items() if name != "horizon"}
 
 
-@pytest.fixture
-def run(kafka):
-    with ExitStack() as made:
-        yield lambda *topics, **fields: made.enter_context(closing(Run(kafka, *topics, **fields)))
-
-
 @pytest.mark.parametrize(("count", "restarted"), [(15, False), (10, True), (10, False), (3, True)])
-def test_a_topic_that_was_created_anew_ends_the_query(kafka, run, count, restarted):
-    topic = new_topic(kafka, 10)
-    query = run(topic)
-    _, last = query.drain()
-    create_anew(kafka, topic, count)
-    query = run(topic) if restarted else query
-    with pytest.raises(DataLossError, match=rf"'{topic}-0' was read up to position 10, but the topic .* recreated"):
-        query.latest_offset(last)
-
-
-@pytest.mark.parametrize(("count", "restarted"), [(15, False), (10, True), (10, False), (3, True)])
-def test_without_fail_on_data_loss_all_of_the_new_topic_is_read_and_the_others_go_on(kafka, run, count, restarted):
+def test_a_topic_that_was_created_anew_ends_the_query_or_is_read_whole_and_the_others_go_on(
+    kafka, run, count, restarted
+):
     topic, other = new_topic(kafka, 10), new_topic(kafka, 5)
-    query = run(topic, other, fail_on_data_loss=False)
-    _, last = query.drain()
+    strict, lenient = (run(topic, other, fail_on_data_loss=fails) for fails in (True, False))
+    _, last = strict.drain()
+    lenient.drain()
     create_anew(kafka, topic, count)
-    query = run(topic, other, fail_on_data_loss=False) if restarted else query
-    records, last = query.drain(last)  # no other news than the new topic: with 10 records, every position is the same
+    if restarted:
+        strict, lenient = (run(topic, other, fail_on_data_loss=fails) for fails in (True, False))
+    with pytest.raises(DataLossError, match=rf"'{topic}-0' was read up to position 10, but the topic .* recreated"):
+        strict.latest_offset(last)
+    records, last = lenient.drain(last)  # no other news than the new topic: with 10 records, every position is the same
     assert records == [(topic, 0, offset, NEW + offset * 1000) for offset in range(count)]
-    assert query.drain(last)[0] == []
+    assert lenient.drain(last)[0] == []
     fill(kafka, other, 2, NEW)
-    records, last = query.drain(last)
+    records, last = lenient.drain(last)
     assert records == [(other, 0, 5 + offset, NEW + offset * 1000) for offset in range(2)]
-    assert query.drain(last)[0] == []
+    assert lenient.drain(last)[0] == []
     assert run(topic, other).drain(last)[0] == []
 
 
