@@ -106,13 +106,6 @@ class TestCutter:
         cuts, _ = cutter(KafkaLike({"a": log(*times), "b": log(*times), "tiny": log(0, 5)}))
         assert cuts.sample({}, cuts.candidates(2100), 0.5) == 1000
 
-    def test_what_one_bisection_saw_serves_the_next(self):
-        cuts, index = cutter(PeekOnly({"a": log(*range(3000))}))
-        cuts.candidates(1500)
-        cold = index.peeks
-        cuts.candidates(1400)
-        assert index.peeks - cold < cold
-
 
 STEPS = st.lists(st.sampled_from([0, 0, 1, 1, 2, 30, 5000]), min_size=1, max_size=200)
 

@@ -1,7 +1,6 @@
 """The rules of a plan, one by one, on worlds small enough to follow by hand."""
 
 from dataclasses import replace
-from itertools import accumulate
 
 import pytest
 
@@ -278,11 +277,6 @@ class TestHorizon:
         assert (states(world)["late"], world.progress.watermark_ms) == (SplitState.PAUSED, 149)
 
 
-YEAR_2099_MS = 4_070_908_800_000
-MINUTE_MS = 60_000
-HOUR_MS = 60 * MINUTE_MS
-
-
 def in_bytes(ranges):
     """As Kafka's: rows, and bytes by their mean size."""
     count = sum(r.end - r.start for r in ranges.values())
@@ -291,57 +285,6 @@ def in_bytes(ranges):
 
 def rows(planned):
     return sum(r.end - r.start for r in planned.ranges.values())
-
-
-@pytest.mark.parametrize("source", [KafkaLike, PeekOnly])
-def test_a_partition_of_ignored_records_neither_moves_the_common_cut_nor_starves(source):
-    every_10_s = list(range(0, 2 * HOUR_MS, 10_000))
-    crowded_start = [*accumulate([MINUTE_MS // 360] * 360), *range(MINUTE_MS, 2 * HOUR_MS, 10_000)]
-    ignored = Log([Entry(position, YEAR_2099_MS, seen=False) for position in range(2000)], end=2000)
-    logs = {"even": log(*every_10_s), "crowded": log(*crowded_start), "ignored": ignored}
-    world = World(logs, Limits(max_drift_ms=HOUR_MS, budget=Budget(rows=200)), source=source)
-    world.drain()
-    assert world.read("even") == every_10_s
-    assert world.read("crowded") == crowded_start
-    positions_read = [planned.progress.positions["ignored"] for planned in world.plans]
-    assert positions_read[:3] == sorted(set(positions_read[:3])), "the ignored records starve"
-    assert all(rows(planned) <= 200 for planned in world.plans)
-
-
-@pytest.mark.parametrize("budget", [None, 900])
-def test_splits_that_are_probed_are_cut_at_one_time_to_the_record(budget):
-    crowded_end, crowded_begin = (
-        [int((40_000 * i) ** 0.5) for i in range(4_000)],
-        [i * i // 1_000 for i in range(4_000)],
-    )
-    limits = Limits(max_drift_ms=3_000, budget=Budget(rows=budget))
-    world = World({"a": log(*crowded_end), "b": log(*crowded_begin)}, limits, source=PeekOnly)
-    world.quiet.update(world.logs)
-    while world.plan().ranges:
-        unread = [left[0].time_ms for split in world.logs if (left := world.unread(split))]
-        read = [times[-1] for split in world.logs if (times := world.read(split))]
-        assert max(read) <= min(unread, default=max(read)), "a split is read further than what another one still holds"
-    assert (world.read("a"), world.read("b")) == (crowded_end, crowded_begin)
-
-
-@pytest.mark.parametrize("source", [KafkaLike, PeekOnly])
-def test_a_late_partition_shares_the_budget_with_those_that_are_not(source):
-    world = World(
-        {"a": log(*range(100_000, 110_000, 10)), "b": log(*range(100_000, 110_000, 10))},
-        Limits(max_drift_ms=5_000, budget=Budget(rows=100)),
-        source=source,
-    )
-    world.plan()
-    world.discover("late", log(*range(0, 90_000, 90)))
-    before = dict(world.progress.positions)
-    while world.unread("late") and world.unread("a"):
-        planned = world.plan()
-        assert planned.splits["late"].late
-        assert planned.splits["late"].exact is (source is KafkaLike)
-        after = planned.progress.positions
-        assert after["a"] + after["b"] > before["a"] + before["b"], "a late split has all of the budget"
-        assert after["late"] > before["late"], "a late split starves"
-        before = dict(after)
 
 
 @pytest.mark.parametrize("budget", [Budget(rows=1), Budget(bytes=100), Budget(bytes=32), Budget(rows=2)])

@@ -161,11 +161,3 @@ def test_a_batch_ends_before_the_first_record_of_its_time(kafka, lied_topic):
     with coordinating(source_of(kafka, lied_topic, starting_offsets="earliest", ending_timestamp=HALF_S)) as run:
         tasks, _ = run.everything()
     assert ranges(tasks) == {f"{lied_topic}-0": (0, 500), f"{lied_topic}-1": (0, 500)}
-
-
-def test_a_stream_cuts_all_partitions_at_one_time(kafka, lied_topic):
-    drift = WatermarkStrategy().with_watermark_alignment(max_drift=timedelta(milliseconds=500))
-    source = source_of(kafka, lied_topic, starting_offsets="earliest", watermarks=drift)
-    with coordinating(source) as run:
-        assert run.latest_offset(INITIAL_OFFSET)["positions"] == {f"{lied_topic}-0": 500, f"{lied_topic}-1": 500}
-        assert run.source_progress()["inexactSplits"] == 1

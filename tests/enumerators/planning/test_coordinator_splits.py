@@ -351,19 +351,6 @@ class TestAvailability:
         logs.away, logs.ends, logs.times["a"] = (), {"a": 3}, [0, 1, 2, 3, 4]
         assert records + drain(run, last)[0] == [("a", 1), ("a", 2)]
 
-    def test_a_new_split_whose_end_cannot_be_resolved_now_is_asked_for_again(self):
-        logs = Clustered(a=[0, 1])
-        run, last = caught_up(coordinator(logs, discovery_interval_s=0))
-        logs.times["b"] = [0, 1, 2]
-        stops = logs.stops
-
-        def away(splits):
-            logs.stops = stops
-            raise UnavailableError("its server is away")
-
-        logs.stops = away
-        assert drain(run, last)[0] == [("b", 0), ("b", 1), ("b", 2)]
-
     def test_the_end_of_one_that_holds_other_records_is_asked_for_once_it_is_there(self):
         class Moved(Replaced, Clustered):
             def stops(self, splits):

@@ -160,18 +160,6 @@ def seen(splits, supplier=bounded, **positions):
     return generated
 
 
-def test_a_split_that_wakes_holds_back_the_others():
-    splits = Splits({"a": [10, 40], "b": [5, 7, 30]})
-    generated = seen(splits, a=1, b=1)
-    both, b_idle = dict.fromkeys("ab", SplitState.CAUGHT_UP), {"a": SplitState.CAUGHT_UP, "b": SplitState.IDLE}
-    assert generated.combine(both) == 1
-    assert generated.combine(b_idle) == 6
-    generated.see({"a": 2, "b": 2}, "ab")
-    assert generated.combine(both) == 6  # b is at 3, behind the watermark
-    generated.see({"a": 2, "b": 3}, "ab")
-    assert generated.combine(both) == 26
-
-
 def test_a_split_that_begins_while_all_others_are_idle_moves_the_watermark():
     splits = Splits({"a": [10], "b": [100, 200]})
     generated = seen(splits, a=1)
@@ -245,17 +233,6 @@ def test_a_split_that_begins_twice_before_an_offset_holds_it_still_holds_the_wat
     generated.begin({"b": 0}, "ab")  # a failed plan is made again, with a later start
     generated.see({"a": 2}, "ab")
     assert generated.combine(dict.fromkeys("ab", SplitState.CAUGHT_UP)) is None
-
-
-def test_a_new_split_that_is_idle_does_not_keep_the_watermark_back():
-    splits = Splits({"a": [10, 100], "b": []})
-    generated = seen(splits, a=1)
-    states = dict.fromkeys("ab", SplitState.CAUGHT_UP)
-    assert generated.combine(states) == 6
-    generated.begin({"b": 0}, "ab")
-    generated.see({"a": 2}, "ab")
-    assert generated.combine(states) == 6
-    assert generated.combine({**states, "b": SplitState.IDLE}) == 96
 
 
 def test_rows_that_were_read_and_are_gone_are_no_loss(caplog):

@@ -70,17 +70,6 @@ def begin(logs, clock):
     return coordinator(logs, clock, watermarks=ALIGNED, event_times=IGNORE)
 
 
-def test_a_batch_that_is_repeated_after_a_minute_has_the_same_rows_and_times(world):
-    logs, clock, sink = world
-    run = begin(logs, clock)
-    end = run.latest_offset(INITIAL_OFFSET, Budget(rows=4_000))
-    first = sink.read(run, INITIAL_OFFSET, end)
-    clock.sleep(50)
-    for again in (run, begin(logs, clock)):
-        assert sink.read(again, INITIAL_OFFSET, end) == first
-    assert max(map(max, first.values())) < NOW_MS
-
-
 def test_rows_of_a_remembered_stretch_count_once_their_time_has_come(world):
     logs, clock, sink = world
     run, start, delivered = begin(logs, clock), INITIAL_OFFSET, 0
