@@ -11,7 +11,6 @@ from tests.enumerators.s3 import queue_queries
 from tests.enumerators.s3.objects import Store
 from tidegate.enumerators.s3 import cleaning as source_cleaning
 from tidegate.enumerators.s3.discovery import rounds
-from tidegate.enumerators.s3.notifications import queue as held_messages
 from tidegate.enumerators.s3.notifications import queue as notification_queue
 from tidegate.enumerators.s3.notifications.queue import NotificationQueue
 
@@ -43,7 +42,7 @@ def own_temporary_folder(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch):
     """Wait for a round even if it takes long on a busy machine, unless a test says otherwise."""
-    for module in (rounds, source_cleaning, held_messages):
+    for module in (rounds, source_cleaning, notification_queue):
         monkeypatch.setattr(module, "_PATIENCE_S", 60)
 
 

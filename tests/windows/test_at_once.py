@@ -245,17 +245,18 @@ def test_bad_input_is_one_sentence_when_it_is_given(build, sentence):
     assert str(raised.value).count("\n") == 0
 
 
+class First(AggregateFunction):
+    def create_accumulator(self):
+        return None
+
+    def add(self, value, accumulator):
+        return accumulator or value
+
+    def get_result(self, accumulator):
+        return accumulator
+
+
 def test_an_aggregate_function_without_merge_is_refused_for_sessions_unless_an_evictor_keeps_the_rows():
-    class First(AggregateFunction):
-        def create_accumulator(self):
-            return None
-
-        def add(self, value, accumulator):
-            return accumulator or value
-
-        def get_result(self, accumulator):
-            return accumulator
-
     sessions = EventTimeSessionWindows.with_gap(ONE)
     with pytest.raises(OptionError, match="needs merge, because windows of EventTimeSessionWindows merge"):
         WindowOperator(sessions, Aggregate(First()))

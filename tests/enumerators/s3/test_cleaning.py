@@ -8,7 +8,6 @@ import pytest
 
 from tests.enumerators.s3.objects import CHUNK_BYTES, Endpoint, chunk_table
 from tests.support.command import await_that
-from tidegate.enumerators.s3 import cleaning as object_cleaner
 from tidegate.enumerators.s3 import cleaning as source_cleaning
 from tidegate.enumerators.s3.cleaning import ObjectCleaner, SourceCleaning
 from tidegate.enumerators.s3.manifest import Manifest
@@ -55,8 +54,8 @@ def test_objects_are_moved_to_the_archive_under_their_own_keys(bucket, s3, store
 
 
 def test_an_object_beyond_what_one_request_copies_is_copied_in_parts(bucket, store, monkeypatch):
-    monkeypatch.setattr(object_cleaner, "MOST_COPIED_BYTES", 5 << 20)
-    monkeypatch.setattr(object_cleaner, "PART_BYTES", 5 << 20)
+    monkeypatch.setattr(source_cleaning, "MOST_COPIED_BYTES", 5 << 20)
+    monkeypatch.setattr(source_cleaning, "PART_BYTES", 5 << 20)
     body = bytes(range(256)) * (24 << 10)
     bucket.write("in/large", body)
     assert ObjectCleaner(store, S3Address(bucket.name, "old")).clean(store.find("in/large").obj)

@@ -11,9 +11,9 @@ from pyspark.sql import functions as f
 
 import tidegate
 from tests.sources.memory import MemorySource
+from tests.windows.test_at_once import First
 from tidegate import OptionError, WatermarkStrategy
 from tidegate.windows import (
-    AggregateFunction,
     ContinuousEventTimeTrigger,
     CountTrigger,
     EventTimeSessionWindows,
@@ -34,17 +34,6 @@ TIMED_OUT = ProcessingTimeoutTrigger.of(EventTimeTrigger.create(), timedelta(sec
 COUNTED = PurgingTrigger.of(CountTrigger.of(2))
 ENDLESS = PurgingTrigger.of(ContinuousEventTimeTrigger.of(timedelta(seconds=1)))
 SESSIONS_OF_THE_CLOCK = ProcessingTimeSessionWindows.with_gap(timedelta(seconds=1))
-
-
-class First(AggregateFunction):
-    def create_accumulator(self):
-        return None
-
-    def add(self, value, accumulator):
-        return accumulator or value
-
-    def get_result(self, accumulator):
-        return accumulator
 
 
 class Keeps(ProcessWindowFunction):

@@ -8,7 +8,6 @@ import pytest
 from tests.enumerators.s3.objects import CHUNK_BYTES, MODIFIED, discovery
 from tests.support.command import await_that
 from tidegate.enumerators.s3.discovery import rounds
-from tidegate.enumerators.s3.discovery import rounds as object_discovery
 from tidegate.enumerators.s3.discovery.rounds import LeftOut, LeftOutObject
 from tidegate.enumerators.s3.times.chunks import ObjectTimes
 from tidegate.enumerators.s3.times.origin import ColumnTimes
@@ -16,7 +15,7 @@ from tidegate.errors import BadRecordError, ConnectorError, CorruptDataError, Ob
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.objects.values import S3Object
 
-IN_FLIGHT = object_discovery._OBJECTS_AT_ONCE * (object_discovery._MOST_WAITING + 1)
+IN_FLIGHT = rounds._OBJECTS_AT_ONCE * (rounds._MOST_WAITING + 1)
 
 
 def keys(found):
@@ -88,8 +87,8 @@ def break_b(obj):
 
 
 def test_a_corrupt_object_ends_the_round_and_all_is_found_by_the_next_one(store, monkeypatch):
-    monkeypatch.setattr(object_discovery, "_OBJECTS_PER_BATCH", 1)
-    monkeypatch.setattr(object_discovery, "_OBJECTS_AT_ONCE", 1)
+    monkeypatch.setattr(rounds, "_OBJECTS_PER_BATCH", 1)
+    monkeypatch.setattr(rounds, "_OBJECTS_AT_ONCE", 1)
     for key in "abcd":
         store.put(key, [1])
     store.on_survey = break_b
@@ -151,7 +150,7 @@ def test_a_bounded_number_of_objects_is_in_flight(store):
     thread.start()
     try:
         await_that(lambda: listed[0] >= IN_FLIGHT)
-        assert len(store.surveyed) <= object_discovery._THREADS
+        assert len(store.surveyed) <= rounds._THREADS
         assert not go_on.wait(0.2)  # in this time it could have gone on listing
         assert listed[0] <= IN_FLIGHT + store.page_size
     finally:
@@ -173,7 +172,7 @@ def test_after_an_error_what_waits_is_not_looked_at_any_more(store):
     store.on_survey = fail_first
     with pytest.raises(ConnectorError, match="does not answer"):
         discovery(store).round()
-    assert len(store.surveyed) < 10 * object_discovery._THREADS
+    assert len(store.surveyed) < 10 * rounds._THREADS
     assert survey_threads() == []
 
 

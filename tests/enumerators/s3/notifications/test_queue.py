@@ -14,7 +14,6 @@ from tests.support.command import await_that
 from tests.support.queues import REGION, TEST_EVENT, event_bridge_body, s3_body, s3_record, sns_body
 from tests.support.servers.stub import stub
 from tidegate.enumerators.s3.notifications import queue as held_messages
-from tidegate.enumerators.s3.notifications import queue as notification_queue
 from tidegate.enumerators.s3.notifications.queue import (
     HIDDEN_S,
     HeldMessages,
@@ -28,9 +27,7 @@ from tidegate.readers.s3.config import S3ConnectionConfig
 CONFIG = S3ConnectionConfig(region=REGION, access_key="any", secret_key="sesame", deadline_s=20)  # noqa: S106
 
 
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch):
-    monkeypatch.setattr(notification_queue, "_WAIT_S", 0)
+pytestmark = pytest.mark.usefixtures("no_waiting")
 
 
 @contextmanager
