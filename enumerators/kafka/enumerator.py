@@ -19,10 +19,10 @@ from tidegate.enumerators.kafka.offsets import EndsByTime, OffsetsSpec, look_up,
 from tidegate.enumerators.kafka.subscription import Subscription, find_partitions, named_topics
 from tidegate.enumerators.kafka.topics import KafkaSnapshot, KnownTopics, LogCut, LogEnds, recreated_since
 from tidegate.enumerators.planning.run_log import first_names
-from tidegate.errors import CheckpointError, DataLossError, PositionGoneError, UnknownPartitionError
+from tidegate.errors import CheckpointError, ConnectorError, DataLossError, PositionGoneError, UnknownPartitionError
 from tidegate.readers.event_time.records import RecordTimes
-from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient
-from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
+from tidegate.readers.kafka.client import EARLIEST, LATEST, MAX_TIMESTAMP, KafkaClient, ListedOffset
+from tidegate.readers.kafka.config import IsolationLevel, KafkaConnectionConfig, TopicPartition
 from tidegate.readers.kafka.peek import FindHead, PeekCache, peek
 from tidegate.readers.kafka.reader import KafkaDetails
 
@@ -250,11 +250,13 @@ class KafkaEnumerator(SplitEnumerator):
     def _reachable_extents(self, splits: Collection[SplitId]) -> tuple[Mapping[SplitId, Extent], dict[SplitId, str]]:
         self._peeks.forget()
         self._ends.look()
+        failures: dict[TopicPartition, ConnectorError] = {}
+        partitions = _partitions(splits)
+        begins = self._reachable(partitions, EARLIEST, failures)
         # The high watermarks come first: a transaction that ends in between only looks settled later.
-        levels = dict.fromkeys(["read_uncommitted", self._client.config.isolation_level])
-        points = [(EARLIEST, "read_uncommitted"), *((LATEST, level) for level in levels)]
-        (begins, high, *committed), failures = self._client.reachable_offsets(_partitions(splits), points)
-        ends = committed[0] if committed else high
+        high = self._reachable(begins, LATEST, failures, "read_uncommitted")
+        is_committed = self._client.config.isolation_level == "read_committed"
+        ends = self._reachable(high, LATEST, failures) if is_committed else high
         if (begins, high, ends) != self._logs.answers:
             self._logs = LogEnds.of(splits, begins, high, ends)
         self._client.watch(self._logs.watched)
@@ -283,6 +285,17 @@ class KafkaEnumerator(SplitEnumerator):
             history.check_kept(split, kept[split])
         history.epochs.update({split: self._logs.leader_epochs[TopicPartition.of(split)] for split in ends})
         return history.extents(self._logs)
+
+    def _reachable(
+        self,
+        partitions: Collection[TopicPartition],
+        point: int,
+        failures: dict[TopicPartition, ConnectorError],
+        isolation_level: IsolationLevel | None = None,
+    ) -> dict[TopicPartition, ListedOffset]:
+        offsets, failed = self._client.reachable_offsets(partitions, point, isolation_level=isolation_level)
+        failures.update(failed)
+        return offsets
 
     def _asked(self, ask: Callable[[], _Answer]) -> _Answer:
         """Return an answer about partitions.  Raises PositionGoneError if one was deleted meanwhile."""

@@ -151,23 +151,14 @@ class KafkaClient:
         return {partition: (offset.offset, offset.timestamp_ms) for partition, offset in listed.items()}
 
     def reachable_offsets(
-        self, partitions: Collection[TopicPartition], points: Iterable[tuple[int, IsolationLevel]]
-    ) -> tuple[list[dict[TopicPartition, ListedOffset]], dict[TopicPartition, ConnectorError]]:
+        self, partitions: Collection[TopicPartition], point: int, *, isolation_level: IsolationLevel | None = None
+    ) -> tuple[dict[TopicPartition, ListedOffset], dict[TopicPartition, ConnectorError]]:
         """Return the leaders' answers about EARLIEST or LATEST, and for each other partition why it has none.
 
-        The answers about each point are of the same partitions.  All points are asked for in one trip, and a leader
-        looks at them in their order.  An UnknownPartitionError means that a partition is gone for good.  Any other
-        error, once the time for leaders is over, means that its leader is away.
+        An UnknownPartitionError means that a partition is gone for good.  Any other error, once the time for leaders is
+        over, means that its leader is away.
         """
-        calls = [self._list_offsets(dict.fromkeys(partitions, point), level) for point, level in points]
-        answers, failures = [], dict[TopicPartition, ConnectorError]()
-        for call in calls:  # before one is repeated: a response behind that of a later request would be dropped
-            call.receive()
-        for call in calls:
-            answer, failed = call.reached(given_up=failures)
-            answers.append(answer)
-            failures = failed | failures
-        return [{p: answer[p] for p in partitions if p not in failures} for answer in answers], failures
+        return self._list_offsets(dict.fromkeys(partitions, point), isolation_level).reached()
 
     def watch(self, ends: Mapping[TopicPartition, WatchedEnd]) -> None:
         """Learn the ends of partitions, for ``wait``."""

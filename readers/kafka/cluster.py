@@ -319,22 +319,13 @@ class LeaderCall(Generic[Answer]):
             raise kind(f"cannot {self._cluster.deadline(self._purpose).operation}: {failure}")
         return answers
 
-    def receive(self) -> None:
-        """Wait for the responses to what was sent, and repeat nothing yet."""
-        self._receive(self._cluster.deadline(self._purpose))
-
-    def reached(
-        self, given_up: Collection[TopicPartition] = ()
-    ) -> tuple[dict[TopicPartition, Answer], dict[TopicPartition, ConnectorError]]:
+    def reached(self) -> tuple[dict[TopicPartition, Answer], dict[TopicPartition, ConnectorError]]:
         """Wait for the answers that come, and return for each other partition why it has none.
-
-        given_up: partitions that need no answer any more.
 
         After ``patience_s`` a call is repeated once if its connection was lost.  An UnknownPartitionError means that a
         partition is gone for good.  Raises DeadlineError, or ConnectorError if the cluster refuses.
         """
         deadline = self._cluster.deadline(self._purpose)
-        self._waiting.difference_update(given_up)
         self._receive(deadline)
         may_repeat = True  # a broker may end an idle connection, or one whose login is old, and be healthy
         while self._waiting and (deadline.elapsed_s < self._cluster.patience_s or (self._is_lost and may_repeat)):

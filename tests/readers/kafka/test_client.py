@@ -58,23 +58,6 @@ def test_offsets_by_time_and_by_name(lab):
         assert client.list_offsets({full: 5001}) == {full: (-1, -1)}
 
 
-def test_begins_and_ends_are_asked_for_in_one_trip(lab, monkeypatch):
-    topic = lab.new_topic()
-    partition, trip = TopicPartition(topic, 0), []
-    lab.append(topic, encode([Record(1000), Record(2000)]))
-    points = [(EARLIEST, "read_uncommitted"), (LATEST, "read_uncommitted"), (LATEST, "read_committed")]
-    with KafkaClient(lab.config()) as client:
-        client.list_offsets({partition: LATEST})  # which knows the leader then
-        for name in ("send", "receive"):
-            call = getattr(BrokerConnection, name)
-            monkeypatch.setattr(
-                BrokerConnection, name, lambda *how, _name=name, _call=call: trip.append(_name) or _call(*how)
-            )
-        answers, failures = client.reachable_offsets([partition], points)
-    assert ([answer[partition].offset for answer in answers], failures) == ([0, 2, 2], {})
-    assert trip == ["send"] * 3 + ["receive"] * 3
-
-
 def test_peeks_see_the_record_at_a_position_also_inside_a_compressed_batch(lab):
     topic = lab.new_topic(partitions=12)
     partitions = [TopicPartition(topic, number) for number in range(12)]
