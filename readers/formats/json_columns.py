@@ -41,11 +41,11 @@ class JsonColumns:
         numbers: list[tuple[int, int, int]] = []
         tables = [0]
         for field, table in zip(fields, tables, strict=False):  # which grow
-            begin, inner = len(fields), _inner(field.type)
-            repeats = max(tables) + 1 if inner and not pa.types.is_struct(field.type) else loop.NOWHERE
+            begin, inner = len(fields), _fields_of(field.type)
+            adds_to = max(tables) + 1 if inner and not pa.types.is_struct(field.type) else loop.NOWHERE
             fields += inner
-            tables += [table if repeats == loop.NOWHERE else repeats] * len(inner)
-            numbers.append((begin, len(fields), repeats))
+            tables += [table if adds_to == loop.NOWHERE else adds_to] * len(inner)
+            numbers.append((begin, len(fields), adds_to))
         wants = [loop.OBJECT, *(_wanted(field.type) for field in fields[1:])]
         if None in wants:
             return None
@@ -58,8 +58,8 @@ class JsonColumns:
                 size = len(names[field])
                 bucket = begin + loop.bucket_of(data, int(links[field, loop.NAME_END]) - size, size, end - begin)
                 links[bucket, loop.HEAD], links[field, loop.NEXT_FIELD] = field, links[bucket, loop.HEAD]
-        begins, ends, repeated = np.array(numbers, np.int32).T.copy()
-        return cls(schema, Known(_ints(wants), begins, ends, _ints(tables), repeated, data, links, strict))
+        begins, ends, adding = np.array(numbers, np.int32).T.copy()
+        return cls(schema, Known(_ints(wants), begins, ends, _ints(tables), adding, data, links, strict))
 
     def read(self, data: bytes, ends: Ints) -> list[pa.Array] | None:
         """Return columns with a row for each object; None: some are left to others.
@@ -97,7 +97,7 @@ class JsonColumns:
         nulls = kinds <= loop.NULL
         present = booleans(~nulls).buffers()[1] if nulls.any() else None
         if pa.types.is_nested(kind):
-            inner = _inner(kind)
+            inner = _fields_of(kind)
             children, buffers = self._inner(inner, field, text, found), [present]
             if not pa.types.is_struct(kind):
                 ends = np.zeros(rows + 1, np.int32)
@@ -118,7 +118,7 @@ def _ints(numbers: list[Any]) -> Ints:
     return np.array(numbers, np.int32)
 
 
-def _inner(kind: pa.DataType) -> list[pa.Field]:
+def _fields_of(kind: pa.DataType) -> list[pa.Field]:
     """Return the fields of a struct, the elements of an array, or the keys and values of a map."""
     if pa.types.is_struct(kind):
         return list(kind)

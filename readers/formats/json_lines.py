@@ -1,7 +1,7 @@
 """Converts JSON objects to Arrow batches of a schema: the lines of a text, or a column of texts.
 
-Most are read a block at once: by a compiled loop, or by pyarrow.json where little is read, and where memory is limited.
-What these leave is read one by one.  The values are the same in any case.
+Most are read a block at once, by a compiled loop.  What it leaves is read by pyarrow.json, but for maps, and what that
+cannot read, or would not read as Spark does, is read one by one.  The values are the same in any case.
 """
 
 from __future__ import annotations
@@ -128,8 +128,9 @@ class JsonLines:
     def _quick_texts(self, texts: pa.BinaryArray) -> pa.RecordBatch | None:
         """Return a row for each text, read as whole columns; None: some have to be read one by one."""
         data, ends = _bytes_of(texts)
-        if self._takes_the_loop(len(data)):
-            return self._looped(data, ends)
+        batch = self._looped(data, ends)
+        if batch is not None or self._has_map:
+            return batch
         # The last line end keeps pyarrow.json from taking what follows an inner one for another block.
         data, ends = _bytes_of(pc.binary_join_element_wise(texts, _NOTHING, _LINE_END))
         return self._by_arrow(data, _framed(data, ends - 1))
@@ -137,9 +138,8 @@ class JsonLines:
     def _quick(self, data: bytes) -> pa.RecordBatch | None:
         """Return a row for each line, read as whole columns; None: some have to be read one by one."""
         ends = _line_ends(data)
-        if self._takes_the_loop(len(data)):
-            return self._looped(data, ends)
-        return self._by_arrow(data, _framed(data, ends))
+        batch = self._looped(data, ends)
+        return batch if batch is not None or self._has_map else self._by_arrow(data, _framed(data, ends))
 
     def _parts(self, block: LineBlock) -> Iterator[LineBlock]:
         # Very short lines may lack all columns.  Then the rows take more bytes than the text.
@@ -165,13 +165,10 @@ class JsonLines:
         # Perhaps only blank lines, or blanks around lines, hindered the quick way.
         return self._quick(b"\n".join(line for _, line in lines_of(block)))
 
-    def _takes_the_loop(self, size: int) -> bool:
-        """Return whether the loop reads so many bytes; else pyarrow.json does, if it can."""
-        return _is_worth_the_loop(size * (_SLOWER if self._has_map else 1)) and self._columns is not None
-
     def _looped(self, data: bytes, ends: Ints) -> pa.RecordBatch | None:
         """Return a row for each text that ends at some place, read by the loop; None: it does not read them all."""
-        if not len(ends) or self._columns is None or not _is_utf8(data):
+        size = len(data) * (_SLOWER if self._has_map else 1)
+        if not len(ends) or not _is_worth_the_loop(size) or self._columns is None or not _is_utf8(data):
             return None
         try:
             columns = self._columns.read(data, ends)
@@ -180,13 +177,11 @@ class JsonLines:
             return None
 
     def _by_arrow(self, data: bytes, rows: int) -> pa.RecordBatch | None:
-        """Return so many rows, read by pyarrow.json; None: some objects have to be read one by one.
+        """Return so many rows without maps, read by pyarrow.json; None: some objects have to be read one by one.
 
         rows: how many objects the data has, each on lines of its own; see ``_framed``.
         """
-        if not rows or self._raw is None or self._has_map or not _is_utf8(data):
-            return None
-        if self._too_long and self._too_long.search(data):
+        if not rows or self._raw is None or (self._too_long and self._too_long.search(data)) or not _is_utf8(data):
             return None
         # One byte is found fifty times as fast as three.
         if ((b"I" in data and b"Inf" in data) or (b"N" in data and b"-NaN" in data)) and _NO_NUMBER.search(data):
@@ -337,12 +332,12 @@ def _raw(kind: pa.DataType) -> pa.DataType | None:
         return None if any(inner is None for _, inner in raw) else pa.struct(raw)
     if pa.types.is_list(kind):
         inner = _raw(kind.value_type)
-        return inner and pa.list_(pa.field(kind.value_field.name, inner))
+        return None if inner is None else pa.list_(pa.field(kind.value_field.name, inner))
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_binary(kind):
         return pa.string()
     if pa.types.is_map(kind):
         inner = _raw(kind.item_type)
-        return inner and pa.map_(kind.key_field, pa.field(kind.item_field.name, inner))
+        return None if inner is None else pa.map_(kind.key_field, pa.field(kind.item_field.name, inner))
     # Spark reads any value of a null column as null, and Arrow refuses all values.
     return None if pa.types.is_null(kind) else kind
 

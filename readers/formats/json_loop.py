@@ -51,13 +51,14 @@ _NULL_WORD, _TRUE_WORD, _FALSE_WORD = (np.frombuffer(word, np.uint8) for word in
 class Known(NamedTuple):
     """The fields of a schema by number: first the object itself, then its fields in a row, then those of each of them.
 
-    An array has one field, its elements; a map has two, its keys and its values.  They repeat: a table of its own has
-    a row for each element or entry of all arrays or maps of the field.
+    The elements of an array are a field, and the keys and the values of a map are two.  Their table has a row for each
+    element or entry.  Of ``id INT, tags MAP<STRING, INT>`` the fields are 0 (the object), 1 (id), 2 (tags), 3 (the
+    keys) and 4 (the values).  Table 0, with a row for each object, has the fields 0 to 2, and table 1 has 3 and 4.
 
     wants: what the values of each may be.
     begins, ends: the first field that each has, and the end of them.
-    tables: the table of each; that of the object is the first.
-    repeats: the table of the elements of an array, or the entries of a map; NOWHERE: it is neither.
+    tables: the table of each.
+    adds_to: the table in which an array has its elements, or a map its entries; NOWHERE: the field is neither.
     names: their names, behind each other.
     links: by field, the end of its name; of a struct of more than FEW fields, which has as many buckets of names, the
         first field of each bucket, and the next one after each field.
@@ -68,7 +69,7 @@ class Known(NamedTuple):
     begins: Ints
     ends: Ints
     tables: Ints
-    repeats: Ints
+    adds_to: Ints
     names: Bytes
     links: Ints
     strict: bool
@@ -77,10 +78,10 @@ class Known(NamedTuple):
 class Found(NamedTuple):
     """What each field has in each row of its table: its kind, and where its text begins and how long it is.
 
-    An array, or a map, has as its length how many rows of the other table it has.
+    The begin and the length of an array, or a map, are rows of the table that it adds to: its first, and how many.
 
-    starts: where the rows of each field begin in the other arrays.
-    rows: how many rows each table has so far.
+    starts: where the rows of each field begin in the first three.
+    rows: how many rows each table has so far, with that which is being read.
     """
 
     kinds: Any
@@ -299,8 +300,8 @@ def find(data: Bytes, ends: Ints, known: Known, found: Found) -> bool:  # noqa: 
                 and state in (_AFTER, _FIRST)
                 and byte == (_CLOSING_BRACKET if are_arrays[deep] else _CLOSING_BRACE)
             ):
-                if opened[deep] != NOWHERE and known.repeats[opened[deep]] != NOWHERE:
-                    found.lengths[places[deep]] = rows[known.repeats[opened[deep]]] - found.begins[places[deep]]
+                if opened[deep] != NOWHERE and known.adds_to[opened[deep]] != NOWHERE:
+                    found.lengths[places[deep]] = rows[known.adds_to[opened[deep]]] - found.begins[places[deep]]
                 deep -= 1
                 state = _AFTER
                 at += 1
@@ -316,7 +317,7 @@ def find(data: Bytes, ends: Ints, known: Known, found: Found) -> bool:  # noqa: 
                 if state != _VALUE and are_arrays[deep]:
                     field = opened[deep]
                     if field != NOWHERE:
-                        rows[known.repeats[field]] += 1
+                        rows[known.adds_to[field]] += 1
                         field = known.begins[field]
                 state = _AFTER
                 begin = end = at
@@ -334,7 +335,7 @@ def find(data: Bytes, ends: Ints, known: Known, found: Found) -> bool:  # noqa: 
                         if parent != NOWHERE:
                             if escaped:
                                 return False
-                            first, table = known.begins[parent], known.repeats[parent]
+                            first, table = known.begins[parent], known.adds_to[parent]
                             if table == NOWHERE:
                                 field = _field(
                                     data, begin, end - begin, first, known.ends[parent], likely, names, links
@@ -375,8 +376,8 @@ def find(data: Bytes, ends: Ints, known: Known, found: Found) -> bool:  # noqa: 
                     found.begins[place], found.lengths[place] = begin, end - begin
                     if kind & (OBJECT | ARRAY):
                         places[deep] = place
-                        if known.repeats[field] != NOWHERE:
-                            found.begins[place] = rows[known.repeats[field]]
+                        if known.adds_to[field] != NOWHERE:
+                            found.begins[place] = rows[known.adds_to[field]]
         if deep or state != _AFTER:
             return False
     return True

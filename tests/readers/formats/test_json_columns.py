@@ -249,6 +249,22 @@ def test_fields_of_wide_objects_are_found_in_any_order(wanted):
     assert rows.to_pylist() == [row | {"inner": row} for row in expected]
 
 
+@pytest.mark.parametrize("kind", [pa.list_(pa.struct([])), pa.map_(pa.string(), pa.struct([]))])
+@pytest.mark.parametrize("text", ["{}", '{"a":null}', '{"a":[]}', '{"a":{}}', '{"a":[{"b":1},null]}', '{"a":{"b":{}}}'])
+def test_arrays_and_maps_of_structs_without_fields_are_read(kind, text):
+    made = JsonLines(pa.schema([("a", kind)]))
+    rows, odd = made.rows_of(pa.array([text.encode()], pa.binary()))
+    slow, slow_odd = made._one_by_one([(0, text.encode())])
+    assert (rows.to_pylist(), odd.keys()) == (slow.to_pylist(), slow_odd.keys())
+
+
+def test_a_name_with_an_escape_that_nobody_wants_does_not_slow_down_all_objects(monkeypatch):
+    made = JsonLines(pa.schema([("i", pa.int64())]))
+    monkeypatch.setattr(made, "_convert", None)  # no object is read alone
+    texts = pa.array([json.dumps({"größe": number, "i": number}).encode() for number in range(9)], pa.binary())
+    assert made.rows_of(texts)[0]["i"].to_pylist() == [*range(9)]
+
+
 @pytest.mark.parametrize("kind", [pa.large_string(), pa.null(), pa.list_(pa.null())])
 def test_other_types_are_left_to_others(kind):
     assert JsonColumns.of(pa.schema([("a", pa.struct([("b", kind)]))]), strict=False) is None
