@@ -177,12 +177,6 @@ class TestBlindness:
         world.drain()
         assert len(world.read("a")) == 27
 
-    def test_only_the_blind_split_is_probed(self):
-        world = World({"a": self.transactional(), "b": log(0, 100, 200)}, Limits(max_drift_ms=150))
-        planned = world.plan()
-        assert (planned.splits["a"].exact, planned.splits["b"].exact) == (False, True)
-        assert world.read("b") == [0, 100]
-
     def test_a_marker_that_is_read_still_blinds_until_the_time_asked_for_has_passed_its_clock(self):
         # A lookup searches the whole log, even the records that were read.
         entries = [Entry(0, 0), Entry(1, 150, seen=False), Entry(2, 5), Entry(3, 100), Entry(4, 200), Entry(5, 300)]
@@ -310,29 +304,6 @@ def test_a_late_split_that_is_away_for_a_plan_is_still_late():
     planned = world.plan()
     assert planned.splits["late"].late
     assert sum(r.end - r.start for s, r in planned.ranges.items() if s == "a") > 5, "late rows have the budget"
-
-
-def test_the_watermark_does_not_wait_for_a_late_split_and_does_from_where_it_is_aligned():
-    world = World({"a": log(*range(100, 160))}, Limits(max_drift_ms=1_000, budget=Budget(rows=10)))
-    world.plan()
-    world.discover("late", log(*range(50, 80), *range(150, 170)))
-    marks = [world.plan().progress.watermark_ms for _ in range(8)]
-    assert world.unread("a")
-    assert marks == sorted(set(marks)), "the watermark stands still for a late split"
-    world.drain()
-    assert world.read("late") == [*range(50, 80), *range(150, 170)]
-    assert not world.plans[-1].splits["late"].late
-
-
-def test_the_watermark_waits_for_the_first_row_of_a_late_split_that_is_in_time():
-    world = World({"a": log(100, 109, readable=False)}, Limits(budget=Budget(rows=3)))
-    world.logs["a"].append(1)
-    world.plan()
-    world.logs["a"].append(1)
-    world.discover("late", log(23, 63, 103))
-    marks = [world.plan().progress.watermark_ms for _ in range(2)]
-    assert (world.read("a"), world.read("late")) == ([100, 109], [23, 63, 103])
-    assert marks == [102, 102]
 
 
 def test_the_watermark_stays_where_only_late_splits_are_active():

@@ -308,24 +308,6 @@ class TestAvailability:
         assert records == [("a", 1)]
         assert last["idle"] == ["b"]
 
-    def test_one_that_goes_away_while_a_plan_is_made_is_left_out_of_the_next(self):
-        logs = Clustered(a=[0, 1, 2], b=[0, 1, 2])
-        run = coordinator(logs, watermarks=DRIFT_10)
-        first = run.latest_offset(INITIAL_OFFSET, Budget(rows=2))
-        extents, seen = logs.available_extents, []
-
-        def at_first_all(splits):
-            logs.away = ("b",) if seen else ()
-            answer = extents(splits)
-            seen.append(answer)
-            logs.away = ("b",)
-            return answer
-
-        logs.available_extents = at_first_all
-        run = coordinator(logs, watermarks=DRIFT_10)  # one that has seen no heads
-        assert [split for split, _ in read(run, first, run.latest_offset(first))] == ["a"] * 2
-        assert len(seen) == 2
-
     def test_each_plan_asks_once_for_the_ends_of_splits_whose_extents_it_knows(self):
         logs, order = Logs(a=[0, 1], b=[0]), []
         extents, stops = logs.extents, logs.stops
