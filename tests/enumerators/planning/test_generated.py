@@ -199,6 +199,7 @@ def test_a_split_that_holds_other_records_begins_anew_and_the_watermark_stays():
     assert generated.combine({"a": SplitState.CAUGHT_UP}) == 96
     splits.times = {"a": [50, 200]}
     generated.begin({"a": 0}, {"a"})
+    assert generated.splits == {"a": SplitWatermark()}
     generated.see({"a": 1}, "ab")
     assert generated.combine({"a": SplitState.CAUGHT_UP}) == 96
     generated.see({"a": 2}, "ab")
@@ -264,6 +265,7 @@ def test_a_split_that_is_forgotten_leaves_nothing_behind():
     generated = seen(Splits({"a": [10], "b": [3]}), a=1, b=1)
     assert generated.combine(dict.fromkeys("ab", SplitState.CAUGHT_UP)) == -1
     generated.begin({}, "a")
+    assert generated.splits.keys() == {"a"}
     assert generated.combine({"a": SplitState.CAUGHT_UP}) == 6
     assert generated.snapshot({"a": 1}).keys() == {"by", "splits"}
     assert generated.progress({"a": True})["by_split"].keys() == {"a"}
