@@ -228,6 +228,16 @@ def test_a_partition_that_became_quiet_late_in_a_long_run_is_idle_after_the_time
     assert stream.offset["idle"] == ["ended"]
 
 
+def test_a_run_that_lasts_for_hours_makes_no_split_idle_which_only_waits_in_it():
+    logs, clock = Logs(a=range(0, 100, 5), b=[0]), Clock()
+    run, offset = coordinator(logs, clock, watermarks=DRIFT_10), INITIAL_OFFSET
+    run.bound_run()
+    for _ in range(4):
+        offset = run.latest_offset(offset, Budget(rows=1))
+        clock.sleep(HOUR_S)
+    assert (offset["positions"], offset.get("idle")) == ({"a": 2, "b": 1}, None)
+
+
 def test_after_a_live_run_bounded_runs_without_news_still_make_splits_idle():
     clock = Producers(ahead=0, ended=0, ends={"ended": HOUR_S})
     clock.sleep(4 * HOUR_S)
