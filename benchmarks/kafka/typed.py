@@ -2,11 +2,13 @@
 
 All read the same topic by batch queries to Spark's noop sink, by turns in one session.
 
-    python -m benchmarks.kafka.typed [--rows 1000000] [--rounds 5] [--partitions 4] [--cases columns counts filter]
+    python -m benchmarks.kafka.typed [--rows 1000000] [--rounds 5] [--partitions 4]
+        [--cases columns counts filter nested]
 
 columns: four columns of each value.
 counts: count and sum by minute and shop, of 1,000 shops.
 filter: the four columns of the 5 % of the rows with a large amount.
+nested: the four columns, an array and a map, of values of 173 bytes.
 """
 
 from __future__ import annotations
@@ -33,14 +35,17 @@ OF_COUNTS = "shop STRING, amount DOUBLE, at TIMESTAMP"  # Spark's optimizer leav
 LARGE = 95.0  # amounts are even from 0 to 100
 SHOPS = 1_000
 VALUE_BYTES = 100
+NESTED_FIELDS = f"{FIELDS}, items ARRAY<STRUCT<sku: STRING, n: INT>>, tags MAP<STRING, STRING>"
+NESTED = '"items":[{"sku":"a-17","n":2},{"sku":"b-4","n":1}],"tags":{"env":"prod"},'
 RECORDS_PER_BATCH = 4_000
 
 Longs: TypeAlias = npt.NDArray[np.int64]
 Read: TypeAlias = Callable[[SparkSession, dict[str, str]], DataFrame]
 
 
-def fill(servers: str, topic: str, rows: int, partitions: int) -> None:
-    """Write orders of 100 bytes, one per millisecond in each partition."""
+def fill(servers: str, topic: str, rows: int, partitions: int, more: str = "") -> None:
+    """Write orders of 100 bytes and of some more fields, one per millisecond in each partition."""
+    size, end = VALUE_BYTES + len(more), f'{more}"by":"'
     generator = np.random.default_rng(7)
 
     def orders(start: int, count: int) -> tuple[Longs, bytes]:
@@ -48,10 +53,10 @@ def fill(servers: str, topic: str, rows: int, partitions: int) -> None:
         stamps = np.datetime_as_string(times.astype("datetime64[ms]"), timezone="UTC")
         shops, cents = generator.integers(0, SHOPS, count), generator.integers(0, 10_000, count)
         texts = (
-            f'{{"id":{10**9 + start + place},"shop":"shop-{shop:04}","amount":{cent / 100:5.2f},"at":"{stamp}","by":"'
+            f'{{"id":{10**9 + start + place},"shop":"shop-{shop:04}","amount":{cent / 100:5.2f},"at":"{stamp}",{end}'
             for place, (shop, cent, stamp) in enumerate(zip(shops, cents, stamps, strict=True))
         )
-        return times, "".join(f'{order.ljust(VALUE_BYTES - 2, "x")}"}}' for order in texts).encode()
+        return times, "".join(f'{order.ljust(size - 2, "x")}"}}' for order in texts).encode()
 
     write(servers, topic, rows, partitions, orders)
 
@@ -73,14 +78,14 @@ def write(
     write_batches(servers, topic, ((p, batch(start, min(RECORDS_PER_BATCH, each - start))) for p, start in starts))
 
 
-def parsed_by_spark(source: str, spark: SparkSession, options: dict[str, str]) -> DataFrame:
+def parsed_by_spark(source: str, spark: SparkSession, options: dict[str, str], fields: str = FIELDS) -> DataFrame:
     """Return them from a source."""
-    return parsed(spark.read.format(source).options(**options).load())
+    return parsed(spark.read.format(source).options(**options).load(), fields)
 
 
-def parsed(raw: DataFrame) -> DataFrame:
+def parsed(raw: DataFrame, fields: str = FIELDS) -> DataFrame:
     """Return the columns of values that ``from_json`` parses."""
-    return raw.select(f.from_json(f.col("value").cast("string"), FIELDS).alias("value")).select("value.*")
+    return raw.select(f.from_json(f.col("value").cast("string"), fields).alias("value")).select("value.*")
 
 
 def decoded(spark: SparkSession, options: dict[str, str], where: str | None = None, fields: str = FIELDS) -> DataFrame:
@@ -100,7 +105,7 @@ def large(rows: DataFrame) -> DataFrame:
     return rows.where(f.col("amount") >= LARGE)
 
 
-READS: dict[str, Read] = {
+READS: dict[str, Callable[..., DataFrame]] = {
     "Spark's source, from_json": partial(parsed_by_spark, BUILT_IN),
     "tidegate, from_json": partial(parsed_by_spark, TIDEGATE),
     "tidegate, valueFormat": decoded,
@@ -119,6 +124,7 @@ CASES: dict[str, dict[str, Read]] = {
         for name, read in {**READS, "tidegate, valueFormat": partial(decoded, fields=OF_COUNTS)}.items()
     },
     "filter": FILTERED,
+    "nested": {name: partial(read, fields=NESTED_FIELDS) for name, read in READS.items()},
 }
 
 
@@ -150,13 +156,15 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", default=[*CASES], choices=[*CASES])
     arguments = parser.parse_args()
     with KafkaServer() as kafka:
-        kafka.create_topic("orders", arguments.partitions)
-        fill(kafka.bootstrap_servers, "orders", arguments.rows, arguments.partitions)
+        topics = {case: ("nested", NESTED) if case == "nested" else ("orders", "") for case in arguments.cases}
+        for topic, more in {*topics.values()}:
+            kafka.create_topic(topic, arguments.partitions)
+            fill(kafka.bootstrap_servers, topic, arguments.rows, arguments.partitions, more)
         spark = session(settings={**tidegate.session_conf(), "spark.jars": built_in_jars()})
-        options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": "orders"}
-        for case in arguments.cases:
+        for case, (topic, more) in topics.items():
+            options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
             frames = {name: read(spark, options) for name, read in CASES[case].items()}
-            compare(f"{case}: {arguments.rows:,} records of 100 bytes", frames, arguments.rounds)
+            compare(f"{case}: {arguments.rows:,} records of {VALUE_BYTES + len(more)} bytes", frames, arguments.rounds)
         spark.stop()
 
 
