@@ -18,6 +18,7 @@ from tidegate.errors import OptionError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.arrays import are_null, int64_values, integers
 from tidegate.readers.arrow.conform import conform, plain, plain_type, position_of
+from tidegate.readers.arrow.ddl import ddl_of
 from tidegate.readers.event_time.policy import ALSO_BEFORE_1970, NO_TIME, EventTimePolicy, Times, int64_times
 from tidegate.readers.event_time.units import TimeUnit, limit_of, number_times, text_times
 from tidegate.readers.objects.values import ChunkSurvey, TimeRange
@@ -25,7 +26,6 @@ from tidegate.readers.objects.values import ChunkSurvey, TimeRange
 DAY_MS = 86_400_000
 _NS_PER = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _NS_PER_MS = 10**6
-_INTEGER_BITS = {"s": 32, "ms": 64, "us": 64}
 _TEXTS = {pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary()}
 
 
@@ -38,22 +38,21 @@ def check_time_type(column: str, kind: pa.DataType, unit: TimeUnit | None) -> No
     kind = plain_type(kind)
     if kinds.is_null(kind):
         return
+    subject = f"the column {column!r} of type {ddl_of(kind)}"
     if kinds.is_timestamp(kind) or kinds.is_date(kind):
         if unit is not None:
-            raise OptionError(f"eventTimeUnit is {unit!r}, but the column {column!r} of type {kind} has its own unit")
+            raise OptionError(f"eventTimeUnit is {unit!r}, but {subject} has its own unit")
         return
     if kinds.is_integer(kind) or kinds.is_floating(kind):
         if unit is None or unit == "iso8601":
             clause = "is not given" if unit is None else f"is {unit!r}"
-            raise OptionError(f"eventTimeUnit {clause}, but the column {column!r} of type {kind} needs s, ms, us or ns")
+            raise OptionError(f"eventTimeUnit {clause}, but {subject} needs s, ms, us or ns")
         return
     if kind in _TEXTS:
         if unit is None:
-            raise OptionError(
-                f"eventTimeUnit is not given, but the column {column!r} of type {kind} needs s, ms, us, ns or iso8601"
-            )
+            raise OptionError(f"eventTimeUnit is not given, but {subject} needs s, ms, us, ns or iso8601")
         return
-    raise OptionError(f"the column {column!r} is of type {kind}, which holds no event time")
+    raise OptionError(f"the column {column!r} is of type {ddl_of(kind)}, which holds no event time")
 
 
 def check_time_width(column: str, kind: pa.DataType, unit: TimeUnit | None) -> None:
@@ -64,11 +63,11 @@ def check_time_width(column: str, kind: pa.DataType, unit: TimeUnit | None) -> N
     """
     is_integer = kinds.is_integer(kind)
     if (is_integer or kinds.is_floating(kind)) and unit is not None:
-        wanted = _INTEGER_BITS.get(unit, 64) if is_integer else 64
-        if kind.bit_width < wanted:
+        wanted = pa.float64() if not is_integer else pa.int32() if unit == "s" else pa.int64()
+        if kind.bit_width < wanted.bit_width:
             raise OptionError(
-                f"the column {column!r} is of type {kind}, too narrow for event times in {unit}; "
-                f"{'int' if is_integer else 'float'}{wanted} is needed"
+                f"the column {column!r} is of type {ddl_of(kind)}, too narrow for event times in {unit}; "
+                f"{ddl_of(wanted)} is needed"
             )
 
 

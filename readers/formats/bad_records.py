@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from tidegate.errors import BadRecordError, OptionError
 from tidegate.readers.arrow.conform import conform
+from tidegate.readers.arrow.ddl import ddl_of
 from tidegate.readers.objects.values import SetAside
 
 CORRUPT_COLUMN = "_corrupt_record"
@@ -76,7 +77,9 @@ class BadRecordPolicy:
             return schema
         for field in schema:
             if field.name in own and not pa.types.is_string(field.type):
-                raise OptionError(f"the column {field.name!r} is of the type {field.type}; it has to be a string")
+                raise OptionError(
+                    f"the column {field.name!r} is of the type {ddl_of(field.type)}; it has to be a STRING"
+                )
         return pa.schema([field for field in schema if field.name not in own])
 
 

@@ -50,7 +50,7 @@ def converter_of(name: str, kind: pa.DataType) -> Converter:
         return lambda texts: (texts.cast(kind), None)
     careful = caster_of(kind)
     if careful is None:
-        raise OptionError(f"the column {name!r} cannot be read from CSV as {kind}")
+        raise OptionError(f"the column {name!r} cannot be read from CSV as {ddl_of(kind)}")
     if types.is_decimal(kind):
         return partial(_converted, kind, partial(_cast, kind, b"xX"), lambda text: careful(text.replace(",", "")))
     if types.is_timestamp(kind):

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyarrow import json as arrow_json
 
 from tidegate.errors import OptionError
+from tidegate.readers.arrow.ddl import ddl_of
 from tidegate.readers.arrow.text_values import caster_of
 
 _LONGEST_INT64 = 20  # characters, sign included
@@ -173,7 +174,7 @@ def _converter_of(name: str, kind: pa.DataType, surplus: bool) -> Convert:  # no
         return binary_of
     if types.is_null(kind):
         return lambda _: None
-    raise OptionError(f"the column {name!r} cannot be read from JSON as {kind}")
+    raise OptionError(f"the column {name!r} cannot be read from JSON as {ddl_of(kind)}")
 
 
 def _expect(kind: type, value: Any) -> Any:

@@ -15,6 +15,7 @@ from tidegate.errors import BadRecordError, OptionError, did_you_mean
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.arrays import BATCH_BYTES, are_true, booleans, integers, null_bytes
 from tidegate.readers.arrow.conform import conform, position_of
+from tidegate.readers.arrow.ddl import ddl_of
 from tidegate.readers.event_time.columns import check_time_type
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.bad_records import CORRUPT_COLUMN
@@ -208,7 +209,7 @@ class TypedRecords:
         """
         path, kind = self._found(dotted)
         if len(path) == 1 and kinds.is_binary(kind):  # like what is not decoded yet
-            raise OptionError(f"eventTime is {dotted!r}, which is of the type {kind}, and holds no event time")
+            raise OptionError(f"eventTime is {dotted!r}, which is of the type {ddl_of(kind)}, and holds no event time")
         has_unit = kinds.is_timestamp(kind) or kinds.is_date(kind)
         check_time_type(dotted, kind, unit or (None if has_unit else "ms"))  # that of numbers is detected
         only = self._only(path[0], path[1:])

@@ -28,6 +28,7 @@ from tidegate.errors import did_you_mean, needing
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.arrays import integers, one_text
 from tidegate.readers.arrow.conform import MOST_DIGITS, position_of
+from tidegate.readers.arrow.ddl import ddl_of
 from tidegate.readers.arrow.text_values import date_of, timestamp_of
 
 GRAMMAR = (
@@ -221,7 +222,9 @@ class _Binder:
             return _IsNull(self._column(column)) if type(null).__name__ == "Null" else _refuse(null)
         column = self._column(node)
         if not kinds.is_boolean(column.kind):
-            raise ValueError(f"{GRAMMAR}; the column {column.name} is of the type {column.kind}, not a condition")
+            raise ValueError(
+                f"{GRAMMAR}; the column {column.name} is of the type {ddl_of(column.kind)}, not a condition"
+            )
         return column
 
     def _compared(self, kind: str, left: _Column | _Literal, right: _Column | _Literal) -> Condition:
@@ -352,7 +355,8 @@ def _common(left: _Column | _Literal, right: _Column | _Literal) -> pa.DataType:
     hint = ""
     if any(kinds.is_binary(kind) for kind in (one, other)):
         hint = "; keyFormat and valueFormat 'string' make texts of bytes"
-    raise ValueError(f"{left.name}, of the type {one}, and {right.name}, of the type {other}, cannot be compared{hint}")
+    both = f"{left.name}, of the type {ddl_of(one)}, and {right.name}, of the type {ddl_of(other)},"
+    raise ValueError(f"{both} cannot be compared{hint}")
 
 
 def _digits(kind: pa.DataType) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidegate.errors import OptionError
+from tidegate.readers.arrow.ddl import ddl_of
 from tidegate.readers.event_time.columns import ALL_TIMES, EventTimeRange, RowTimes, check_time_type, times_ms
 from tidegate.readers.event_time.policy import LEAST_MS, EventTimePolicy
 from tidegate.readers.event_time.units import value_times
@@ -83,20 +84,20 @@ def test_dictionaries_and_nulls_are_looked_through() -> None:
 @pytest.mark.parametrize(
     ("kind", "unit", "sentence"),
     [
-        (pa.int64(), None, "eventTimeUnit is not given, but the column 'at' of type int64 needs s, ms, us or ns"),
+        (pa.int64(), None, "eventTimeUnit is not given, but the column 'at' of type BIGINT needs s, ms, us or ns"),
         (pa.uint8(), "iso8601", "eventTimeUnit is 'iso8601', but the column 'at' of type uint8 needs s, ms, us or ns"),
-        (pa.float64(), None, "eventTimeUnit is not given, but the column 'at' of type double needs s, ms, us or ns"),
+        (pa.float64(), None, "eventTimeUnit is not given, but the column 'at' of type DOUBLE needs s, ms, us or ns"),
         (
             pa.string(),
             None,
-            "eventTimeUnit is not given, but the column 'at' of type string needs s, ms, us, ns or iso8601",
+            "eventTimeUnit is not given, but the column 'at' of type STRING needs s, ms, us, ns or iso8601",
         ),
-        (pa.timestamp("us"), "ms", "eventTimeUnit is 'ms', but the column 'at' of type timestamp[us] has its own unit"),
-        (pa.date32(), "s", "eventTimeUnit is 's', but the column 'at' of type date32[day] has its own unit"),
-        (pa.bool_(), "s", "the column 'at' is of type bool, which holds no event time"),
-        (pa.list_(pa.int64()), "s", "the column 'at' is of type list<item: int64>, which holds no event time"),
-        (pa.decimal128(9, 0), "s", "the column 'at' is of type decimal128(9, 0), which holds no event time"),
-        (pa.dictionary(pa.int8(), pa.string()), None, "eventTimeUnit is not given, but the column 'at' of type string"),
+        (pa.timestamp("us"), "ms", "eventTimeUnit is 'ms', but the column 'at' of type TIMESTAMP_NTZ has its own unit"),
+        (pa.date32(), "s", "eventTimeUnit is 's', but the column 'at' of type DATE has its own unit"),
+        (pa.bool_(), "s", "the column 'at' is of type BOOLEAN, which holds no event time"),
+        (pa.list_(pa.int64()), "s", "the column 'at' is of type ARRAY<BIGINT>, which holds no event time"),
+        (pa.decimal128(9, 0), "s", "the column 'at' is of type DECIMAL(9,0), which holds no event time"),
+        (pa.dictionary(pa.int8(), pa.string()), None, "eventTimeUnit is not given, but the column 'at' of type STRING"),
     ],
 )
 def test_a_type_that_does_not_fit_the_unit_is_refused_by_name(kind: pa.DataType, unit: Any, sentence: str) -> None:
@@ -173,7 +174,7 @@ def test_times_of_any_type_are_compared(values, unit):
     [
         ("other", None, "the column 'other' has to be among the columns that are read"),
         ("at.deep", None, "the column 'at.deep' has to be among the columns that are read"),
-        ("at", "ms", "eventTimeUnit is 'ms', but the column 'at' of type timestamp.* has its own unit"),
+        ("at", "ms", "eventTimeUnit is 'ms', but the column 'at' of type TIMESTAMP.* has its own unit"),
     ],
 )
 def test_a_column_that_is_not_read_or_holds_no_such_times_is_refused(column, unit, sentence):
@@ -185,15 +186,17 @@ def test_a_column_that_is_not_read_or_holds_no_such_times_is_refused(column, uni
 @pytest.mark.parametrize(
     ("kind", "unit", "needed"),
     [
-        (pa.int32(), "ms", "int64"),
-        (pa.uint32(), "us", "int64"),
-        (pa.int16(), "s", "int32"),
-        (pa.float32(), "s", "float64"),
+        (pa.int32(), "ms", "BIGINT"),
+        (pa.uint32(), "us", "BIGINT"),
+        (pa.int16(), "s", "INT"),
+        (pa.float32(), "s", "DOUBLE"),
     ],
 )
 def test_a_column_that_cannot_hold_the_times_of_now_is_refused(kind, unit, needed):
     times = RowTimes(EventTimeRange(0, None), "outer.at", unit)
-    with pytest.raises(OptionError, match=rf"'outer.at' is of type {kind}, too narrow .* in {unit}; {needed} is need"):
+    with pytest.raises(
+        OptionError, match=rf"'outer.at' is of type {ddl_of(kind)}, too narrow .* in {unit}; {needed} is need"
+    ):
         times.check(pa.schema([("outer", pa.struct([("at", kind)]))]))
 
 

@@ -306,5 +306,5 @@ OWN_COLUMNS = pa.schema([("_corrupt_record", pa.string()), ("i", pa.int64()), ("
 
 def test_its_own_columns_have_to_be_strings_and_others_are_the_datas():
     assert BadRecordPolicy(rescued_column="rest").data_schema(OWN_COLUMNS).names == ["i"]
-    with pytest.raises(OptionError, match="the column 'i' is of the type int64; it has to be a string"):
+    with pytest.raises(OptionError, match="the column 'i' is of the type BIGINT; it has to be a STRING"):
         BadRecordPolicy("PERMISSIVE", "i").data_schema(OWN_COLUMNS)

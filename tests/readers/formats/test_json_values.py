@@ -43,7 +43,7 @@ def test_a_value_that_does_not_fit_is_named_by_column_and_place(kind, bad):
 def test_a_type_that_json_has_not_is_refused(kind):
     with pytest.raises(OptionError) as raised:
         JsonLines(pa.schema([("a", pa.struct([("b", kind)]))]))
-    assert str(raised.value) == f"the column 'a.b' cannot be read from JSON as {kind}"
+    assert str(raised.value) == f"the column 'a.b' cannot be read from JSON as {ddl_of(kind)}"
 
 
 PLAIN = pa.schema(

@@ -179,7 +179,7 @@ def test_an_event_time_that_no_column_has_is_refused(column, unit, sentence):
 def test_bytes_of_a_schema_are_no_event_time_because_they_look_like_bytes_that_are_not_decoded():
     schema = RegisteredSchema("AVRO", '"bytes"')
     column = RegistryColumn(RegistryConfig("http://registry"), "avro", "orders-value", schema, None, pa.binary())
-    with pytest.raises(OptionError, match="eventTime is 'value', which is of the type binary, and holds no event time"):
+    with pytest.raises(OptionError, match="eventTime is 'value', which is of the type BINARY, and holds no event time"):
         TypedRecords(RegistryValues(column)).column("value", "iso8601")
 
 

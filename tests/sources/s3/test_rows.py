@@ -166,7 +166,7 @@ def test_loading_or_reading_a_batch_leaves_the_state_location_alone(spark, bucke
         ({"include_existing_files": False}, None, "includeExistingFiles is false, which leaves a batch query nothing"),
         ({"include_metadata": True}, "i int", "an option adds the column '_metadata', which the given schema lacks"),
         ({"rescued_data_column": "rest"}, "i int, rest int", "an option adds the column 'rest', which the given"),
-        ({"mode": "PERMISSIVE"}, "i int, _corrupt_record int", "the column '_corrupt_record' is of the type int32"),
+        ({"mode": "PERMISSIVE"}, "i int, _corrupt_record int", "the column '_corrupt_record' is of the type INT"),
         (
             {"event_time": "column:at", "event_time_unit": "ms", "starting_timestamp": 0},
             "i int",
@@ -175,7 +175,7 @@ def test_loading_or_reading_a_batch_leaves_the_state_location_alone(spark, bucke
         (
             {"event_time": "column:i", "event_time_unit": "ms", "starting_timestamp": 0},
             "i int",
-            "the column 'i' is of type int32, too narrow for event times in ms; int64 is needed",
+            "the column 'i' is of type INT, too narrow for event times in ms; BIGINT is needed",
         ),
     ],
 )

@@ -179,7 +179,7 @@ def test_a_folder_whose_value_is_none_of_the_type_of_the_column_ends_the_query()
 
 
 def test_a_folder_whose_type_holds_no_times_is_told():
-    with pytest.raises(OptionError, match=r"the column 'day' of type int32 needs s, ms, us or ns$"):
+    with pytest.raises(OptionError, match=r"the column 'day' of type INT needs s, ms, us or ns$"):
         by_folder(pa.int32()).chunk(named("5"), ChunkSurvey(0, 9, 7, None), NOW)
 
 
