@@ -23,7 +23,7 @@ ROOT, NOWHERE = 0, -1
 NAME_END, HEAD, NEXT_FIELD = range(3)
 """The columns of Known.links."""
 FEW = 8
-"""So many fields are looked through in less time than a name is hashed."""
+"""Up to this number of fields, comparing a name with each is faster than hashing it."""
 
 _VALUE, _FIRST, _ITEM, _COLON, _AFTER = range(5)  # what comes next; _FIRST is what comes after an opening bracket
 _DEEPEST = 32
@@ -206,7 +206,7 @@ def _past_number(data: Bytes, at: int, stop: int) -> int:
 
 @compiled
 def _past_word(data: Bytes, at: int, stop: int) -> tuple[int, int]:
-    """Return which word stands at a place and where it ends; if it is no word of JSON, it ends past ``stop``."""
+    """Return the kind of the word at a place, and its end; the end is past ``stop`` if JSON has no such word."""
     kind, word = FALSE, _FALSE_WORD
     if data[at] == _N:
         kind, word = NULL, _NULL_WORD

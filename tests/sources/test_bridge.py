@@ -76,7 +76,7 @@ class EmptySource(MemorySource):
 
 
 class HugeRows(SplitReader):
-    """Reads rows for which there is no memory."""
+    """Runs out of memory."""
 
     def read(self, task):
         raise MemoryError
