@@ -10,10 +10,13 @@ from tidegate.errors import OutOfMemoryError
 
 try:
     import numba
-except OSError as error:  # its largest library finds no room
+except OSError as error:
     if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
         raise
-    raise OutOfMemoryError(f"a task {OutOfMemoryError()}") from error
+    raise OutOfMemoryError(
+        "Numba, which takes 200 MB of memory, cannot be loaded; raise spark.executor.pyspark.memory if it is set, or "
+        f"the limit of the process: {error}"
+    ) from error
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

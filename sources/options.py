@@ -15,7 +15,7 @@ import pyarrow as pa
 from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic.alias_generators import to_camel
 
-from tidegate.errors import ContractError, OptionError, OutOfMemoryError, TidegateError, did_you_mean
+from tidegate.errors import ContractError, OptionError, TidegateError, did_you_mean
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -186,10 +186,7 @@ def in_one_sentence() -> Iterator[None]:
     Spark looks at the variable when the exception reaches it, and then ends the worker process.
     """
     try:
-        try:
-            yield
-        except MemoryError:
-            raise OutOfMemoryError(f"a task {OutOfMemoryError()}") from None
+        yield
     except ContractError:
         raise
     except TidegateError:

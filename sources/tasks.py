@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,7 +12,7 @@ from pyspark.sql.datasource import InputPartition
 
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import Offset
-from tidegate.errors import ContractError
+from tidegate.errors import ContractError, OutOfMemoryError
 from tidegate.readers.arrow.arrays import repeated
 from tidegate.readers.contract import ReadTask, SplitReader, SupportsBadRecords
 from tidegate.readers.events.event import BAD_RECORDS, EventChannel, SourceEvent, Watching, send, timed_reader, watched
@@ -62,6 +64,17 @@ class TaskPartition(InputPartition):
         self.watermarks_ms, self.watermark_row_ms = watermarks_ms or {}, watermark_row_ms
 
 
+@contextmanager
+def _memory_named() -> Iterator[None]:
+    """Name the option that limits the memory of a task, where it is limited."""
+    try:
+        yield
+    except MemoryError as error:
+        if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+            raise
+        raise OutOfMemoryError(f"a task {OutOfMemoryError()}") from error
+
+
 def read_task(
     source: SourceContract, partition: TaskPartition, stage: RowStage | None = None
 ) -> Iterator[pa.RecordBatch]:
@@ -70,7 +83,7 @@ def read_task(
     Called on an executor.
     """
     freeze_imports()
-    with in_one_sentence():
+    with in_one_sentence(), _memory_named():
         names = [SOURCE_WATERMARK] if source.source_watermark != "none" else []
         if ADD_ON_WATERMARK in partition.watermarks_ms:
             names.append(ADD_ON_WATERMARK)

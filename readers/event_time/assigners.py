@@ -40,7 +40,8 @@ _ARRAY_INDEX = re.compile("0|[1-9][0-9]{0,9}")
 class UnitAssigner(ABC):
     """The base of assigners for times in headers and values.
 
-    The unit is declared, or the driver detects it once, and it is fixed then.
+    The unit is declared, or the driver detects it once, and it is fixed then.  A batch that was planned before that is
+    read in the unit of its first usable value.
     """
 
     __slots__ = ()
@@ -53,10 +54,7 @@ class UnitAssigner(ABC):
             )
 
     def detect(self, batch: pa.RecordBatch) -> TimeUnit | None:
-        """Return the unit of the first usable value in ``batch``, see detect_unit.
-
-        Only the driver calls it, and only while the unit is unknown.
-        """
+        """Return the unit of the first usable value in ``batch``, see detect_unit."""
         return detect_unit(self._values(batch))
 
     def times_by_own_units(self, batch: pa.RecordBatch) -> pa.Int64Array:

@@ -143,9 +143,9 @@ class RecordTimes:
     def _assigned(self, batch: pa.RecordBatch) -> tuple[pa.Int64Array, Times]:
         """Return the records' own times, as an array of Arrow and of NumPy."""
         assigned = _checked(self.assigner(batch), batch.num_rows, self.name)
-        if isinstance(self.assigner, UnitAssigner) and self.unit_is_unknown and assigned.null_count:
+        if assigned.null_count and (unit := self.detect(batch)) is not None:
             # The planner found no usable time, or the batch was planned with another ``eventTime``.
-            assigned = pc.coalesce(assigned, self.assigner.times_by_own_units(batch))
+            assigned = pc.coalesce(assigned, self.with_unit(unit).assigner(batch))
         return assigned, int64_times(assigned)
 
     def _stand_in(self, batch: pa.RecordBatch, own: Times) -> Times | None:

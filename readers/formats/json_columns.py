@@ -69,7 +69,7 @@ class JsonColumns:
 
         Raises ArrowInvalid for a number that does not fit its type, and for half a surrogate pair.
         """
-        # Each element but the first of an array, and each entry of a map, follows a comma.
+        # Each element of an array, and each entry of a map, follows a comma or an opening bracket.
         repeated = sum(map(data.count, (b",", b"[", b"{"))) if self._known.tables.any() else 0
         rooms = np.where(self._known.tables == 0, len(ends), repeated)
         starts = np.cumsum(rooms) - rooms

@@ -326,7 +326,7 @@ def _largest_scale(kind: pa.DataType) -> int:
 
 
 def _raw(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type by which pyarrow.json reads a column of ``kind``; None: it cannot read such a column."""
+    """Return the type in which a column of ``kind`` is read at once; None: it is read one by one."""
     if pa.types.is_struct(kind):
         raw = [(field.name, _raw(field.type)) for field in kind]
         return None if any(inner is None for _, inner in raw) else pa.struct(raw)

@@ -241,7 +241,7 @@ def _is_called(field: int, data: Bytes, name: int, size: int, names: Bytes, link
 
 
 @compiled
-def _field(  # noqa: PLR0917 - a call with all of _Known takes 0.1 us
+def _field(  # noqa: PLR0917 - a call with all of Known takes 0.1 us
     data: Bytes, name: int, size: int, first: int, end: int, likely: int, names: Bytes, links: Ints
 ) -> int:
     """Return which field of a struct has a name, or NOWHERE; ``likely`` is tried first, as most objects are alike."""

@@ -1,5 +1,6 @@
 """The bridge serves any source: here one that shares no code with the Kafka source."""
 
+import resource
 import signal
 import socket
 import subprocess
@@ -84,6 +85,7 @@ class HugeRows(SplitReader):
 
 def test_a_task_without_enough_memory_names_the_option_that_raises_it(monkeypatch):
     monkeypatch.setattr(MemorySource, "reader", lambda *_: HugeRows())
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 30, 1 << 30))
     rows = read_task(MemorySource(path=""), TaskPartition(ReadTask((SplitRange("a", 0, 3),)), None))
     with pytest.raises(OutOfMemoryError, match=r"a task takes more memory .* raise spark\.executor\.pyspark\.memory"):
         next(rows)

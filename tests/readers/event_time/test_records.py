@@ -144,13 +144,13 @@ def test_what_the_clock_refuses_is_not_set_aside() -> None:
         records(future="fail", sets_aside=True)
 
 
-def test_where_no_unit_was_detected_each_time_counts_by_its_own_unit() -> None:
-    undetected = records(JsonTimestamp("/at"), bad="ignore")
+def test_where_no_unit_was_detected_that_of_a_batch_s_first_usable_time_counts() -> None:
+    undetected = records(JsonTimestamp("/at"), bad="ignore", future="hold")
     assert undetected.detect(batch([SECRET])) is None
-    in_seconds, text = b'{"at": 1700000001}', b'{"at": "2023-11-14T22:13:22Z"}'
-    judged = undetected.judge(batch([SECRET, GOOD, in_seconds, text, NEGATIVE]), HORIZON)
-    assert judged.times.to_pylist() == [None, 1_700_000_000_000, 1_700_000_001_000, 1_700_000_002_000, None]
-    assert judged.faults.to_pylist() == ["bad", None, None, None, "bad"]
+    in_seconds, for_ever = b'{"at": 1700000001}', b'{"at": 253402300799}'
+    judged = undetected.judge(batch([SECRET, in_seconds, for_ever]), HORIZON)
+    assert judged.times.to_pylist() == [None, 1_700_000_001_000, 253_402_300_799_000]
+    assert judged.faults.to_pylist()[0] == "bad"
 
 
 def watermark(marks, times, **columns):
