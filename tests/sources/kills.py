@@ -196,7 +196,7 @@ def _mark(producer, topic, partition, end_ms):
 
 
 ROWS = 10  # of an object
-AT_FIRST, BETWEEN_RUNS, MOST_MEANWHILE = 40, 5, 60
+AT_FIRST, BETWEEN_RUNS, MOST_MEANWHILE = 40, 25, 60
 PAUSE_S = 0.1
 
 
