@@ -84,6 +84,7 @@ class GroupFolder:
         self._stored: Mapping[str, _Peer] = {}  # members that the last offset names
         self._stored_id: str | None = None
         self._met: set[str] = set()
+        self._planned_with: Mapping[str, Heard] = {}  # what the last plan knew of the others
         self._joined = self._is_bounded = self._is_done = self._first_plan_is_over = self._has_planned = False
         self._next_low_ms: int | None = None
         self._waits_for: tuple[str, int | None] | None = None
@@ -144,6 +145,7 @@ class GroupFolder:
         if len(others) + 1 >= (self._expected or 0):
             self._expected = None
         self._met |= others.keys()
+        self._planned_with = others
         return group_bound(self._me, [heard.member for heard in others.values()], self._missing(len(others)), until_ms)
 
     def tell(self, low_ms: int | None) -> None:
@@ -225,7 +227,8 @@ class GroupFolder:
 
         The first plan does not wait for what the next sources of the query say: they are asked after it.
         """
-        return self._moved_on() is None and self._patience.wait(lambda: self._others().get(held_by))
+        before = self._planned_with.get(held_by)
+        return self._moved_on() is None and self._patience.wait(lambda: self._others().get(held_by), before)
 
     def waits_for(self, holder: str | None) -> bool:
         """Report who holds back this bounded run; return whether that member may still read something while it lasts.
@@ -233,6 +236,9 @@ class GroupFolder:
         holder: None: no member, or this run has something to read.
         """
         heard = None if holder is None else self._other_members.known(self._me.id).get(holder)
+        planned_with = None if holder is None else self._planned_with.get(holder)
+        if heard is not None and planned_with is not None and heard.member.low_ms != planned_with.member.low_ms:
+            return True  # it has read on since this one planned
         waits_for = None if heard is None else (heard.member.id, heard.member.low_ms)
         if waits_for != self._waits_for:
             self._waits_for = waits_for
@@ -395,9 +401,8 @@ class _Patience:
         self._last: object = None
         self._seconds = _PATIENCE_S
 
-    def wait(self, ask: Callable[[], object]) -> bool:
-        """Return True when ``ask`` has a new answer, False when patience is over."""
-        before = ask()
+    def wait(self, ask: Callable[[], object], before: object) -> bool:
+        """Return True when ``ask`` answers something else than ``before``, False when patience is over."""
         self._seconds = min(2 * self._seconds, _MOST_PATIENCE_S) if before == self._last else _PATIENCE_S
         self._last = before
         until = self._clock() + self._seconds

@@ -115,6 +115,26 @@ def test_a_bounded_member_that_others_hold_never_repeats_its_offset_before_its_e
     assert not fast.changed
 
 
+def test_a_bounded_member_plans_again_if_the_one_that_holds_it_reads_on_while_it_plans():
+    """Otherwise it would take a note of after its plan for the reason of its plan, and end with unread rows."""
+    clock = Clock()
+    ahead, slow = members(clock, [300], [100, 200, 295], bounded=True)
+    rounds(clock, [ahead, slow], 2)
+    plan_of_group, meanwhile = ahead.group.bound, []
+
+    def while_the_other_reads_to_its_end(*about):
+        ahead.group.bound = plan_of_group
+        bound = plan_of_group(*about)
+        while not meanwhile or slow.changed:
+            meanwhile.extend(slow.plan())
+        clock.sleep(1)  # the notes are read again
+        return bound
+
+    ahead.group.bound = while_the_other_reads_to_its_end
+    assert ahead.plan() == [300]
+    assert slow.seen == [100, 200, 295]
+
+
 def test_a_group_that_is_set_on_a_checkpoint_without_one_is_joined():
     clock, logs = Clock(), Logs(a=[0, 100, 200])
     alone = coordinator(logs, clock, watermarks=strategy())
