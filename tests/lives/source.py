@@ -80,6 +80,7 @@ def source_of(present: Present, member: int) -> LifeSource:
 class Enumerator(SplitEnumerator):
     """Answers from the splits as they are now.
 
+    discovered: the splits that it named last.
     said: its last extents.  first_said: those with which the run began.
     said_away: the splits without a leader.
     said_at_ms: the wall clock of the last plan.  said_grown: when each split had grown last, at the last extents.
@@ -88,6 +89,7 @@ class Enumerator(SplitEnumerator):
     def __init__(self, source: LifeSource, present: Present, member: int, state: Mapping[str, Any] | None) -> None:
         self._source, self._present, self._member = source, present, member
         self._known: dict[str, int] = dict((state or {}).get("incarnations", {}))
+        self.discovered: set[str] = set()
         self.said: dict[str, Extent] = {}
         self.first_said: dict[str, Extent] | None = None
         self.said_at_ms = 0
@@ -100,6 +102,7 @@ class Enumerator(SplitEnumerator):
         return self._present.of(self._member)
 
     def discover(self):
+        self.discovered = {*self._logs}
         return list(self._logs)
 
     def lost(self, removed):
