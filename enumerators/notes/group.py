@@ -41,17 +41,22 @@ class _Peer(NamedTuple):
     """A member that an offset names.
 
     run, renewal: its note that was seen last.
-    silent_since_ms: when the first bounded run began in which the member gave no sign, by the wall clock; None: it gave
-        one in the last run.
-    sign_ms: when the last bounded run began in which it gave one; None: there was none.
+    silent_ms: how long before the begin of this bounded run the first one began in which the member gave no sign; None:
+        it gave one in the last run.
+    sign_ms: how long before it the last bounded run began in which it gave one; None: there was none.
     pauses_ms: the last ones between the begins of runs in which it gave a sign.
     """
 
     run: str
     renewal: int
-    silent_since_ms: int | None = None
+    silent_ms: int | None = None
     sign_ms: int | None = None
     pauses_ms: Sequence[int] = ()
+
+    def later(self, passed_ms: int) -> _Peer:
+        """Return the same for a run that began later."""
+        silent_ms, sign_ms = (None if ms is None else ms + passed_ms for ms in (self.silent_ms, self.sign_ms))
+        return self._replace(silent_ms=silent_ms, sign_ms=sign_ms)
 
 
 class GroupFolder:
@@ -92,11 +97,12 @@ class GroupFolder:
         self._writing = threading.Lock()
         self._left = threading.Event()
         self._patience = _Patience(clocks, max(_POLL_S, notes.repeat_s))
-        self._joined_at, self._joined_ms = 0.0, 0
+        self._joined_at, self._has_aged = 0.0, False
 
-    def go_on(self, state: Json | None, progress: Progress, *, bounded: bool) -> None:
+    def go_on(self, state: Json | None, progress: Progress, *, bounded: bool, passed_ms: int | None = None) -> None:
         """Join with the state in the start offset; until the first plan, hold the others where it may have left rows.
 
+        passed_ms: between the begins of the bounded run that stored the state and of this one; None: before a plan.
         progress: of that offset.  No unread record is older than its bound by more than the max drift, unless it is
             late.  A split that was late and has been read may be behind that, but not behind the watermark.  The offset
             does not say whether there is one, so the others wait at the lower of the two until the first plan of this
@@ -108,6 +114,8 @@ class GroupFolder:
             bound_ms, in_time_ms = None if progress.late else progress.bound_ms, progress.in_time_ms
             low_ms = 0 if bound_ms is None else bound_ms - self._me.max_drift_ms
             self.tell(low_ms if in_time_ms is None else min(low_ms, in_time_ms))
+        if passed_ms is not None and not self._has_aged:
+            self._peers, self._has_aged = {name: peer.later(passed_ms) for name, peer in self._peers.items()}, True
 
     def join(self, state: Json | None, *, bounded: bool = False) -> None:
         """Continue as the member that the start offset names.
@@ -121,7 +129,7 @@ class GroupFolder:
         if self._joined:
             return
         self._joined, self._is_bounded = True, bounded
-        self._joined_at, self._joined_ms = self._clock(), int(self._clocks.wall() * 1000)
+        self._joined_at = self._clock()
         if state is not None:
             self._me = replace(self._me, id=str(state["id"]))
             self._origin = str(state.get("origin", state["id"]))
@@ -266,9 +274,9 @@ class GroupFolder:
     def has_news_of(self, member: str) -> bool:
         """Return whether the next run must know something about a member that the start offset does not say."""
         now, before = self._named().get(member), self._stored.get(member)
-        if now is None or before is None or now.silent_since_ms is not None:
+        if now is None or before is None:
             return now != before
-        return (now.run, None) != (before.run, before.silent_since_ms)
+        return (now.run, now.silent_ms is None) != (before.run, before.silent_ms is None)
 
     def snapshot(self) -> Json:
         """Return the state that ``join`` needs after a restart: this member, and the members to wait for."""
@@ -327,10 +335,11 @@ class GroupFolder:
 
     def _was_silent(self, peer: _Peer) -> bool:
         """Return whether a member was silent in a run before, and a lease longer than one and a half usual pauses."""
-        if peer.silent_since_ms is None:
+        if peer.silent_ms is None:
             return False
-        awaited_ms = (peer.sign_ms or 0) + usual_ms(peer.pauses_ms) * 3 // 2
-        return self._joined_ms - max(peer.silent_since_ms, awaited_ms) >= self._lease_s * 1000
+        awaited_ms = usual_ms(peer.pauses_ms) * 3 // 2
+        overdue_ms = peer.silent_ms if peer.sign_ms is None else peer.sign_ms - awaited_ms
+        return min(peer.silent_ms, overdue_ms) >= self._lease_s * 1000
 
     def _runs_as_before(self, heard: Heard) -> bool:
         """Return whether the run's first offset already names the present run of a member."""
@@ -364,14 +373,14 @@ class GroupFolder:
         run, renewal, peer = heard.said.run, heard.said.renewal, self._peers.get(heard.member.id)
         if peer is not None and peer.run == run and not heard.renewed:
             is_same = peer.renewal == renewal
-            return self._silent(peer if is_same else peer._replace(renewal=renewal, silent_since_ms=None))
+            return self._silent(peer if is_same else peer._replace(renewal=renewal, silent_ms=None))
         pauses_ms: list[int] = []
         if peer is not None and peer.sign_ms is not None:
-            pauses_ms = with_pause(peer.pauses_ms, self._joined_ms - peer.sign_ms)
-        return _Peer(run, renewal, None, self._joined_ms, pauses_ms)
+            pauses_ms = with_pause(peer.pauses_ms, peer.sign_ms)
+        return _Peer(run, renewal, None, 0, pauses_ms)
 
     def _silent(self, peer: _Peer) -> _Peer:
-        return peer._replace(silent_since_ms=peer.silent_since_ms or self._joined_ms)
+        return peer._replace(silent_ms=peer.silent_ms or 0)
 
     def _renew_for_ever(self) -> None:
         while not self._left.wait(self._lease_s / _RENEWALS_PER_LEASE):

@@ -94,6 +94,11 @@ class Splits:
         return self._diverged.keys()
 
     @property
+    def passed_ms(self) -> int:
+        """How much time has certainly passed between the begins of the last bounded run and of this one."""
+        return self._timers.passed_ms
+
+    @property
     def due_s(self) -> float:
         """The time of the next change without a new extent: a split becomes idle, or discovery is due."""
         return min(self._discovered_at_s + self._discovery_interval_s, self._timers.due_s)
@@ -214,6 +219,7 @@ class _IdleTimers:
         self._begun_s, self._begun = float("-inf"), Quiet()
         self._is_bounded = self.have_begun = self._is_corrected = False
         self._looked_s, self._looked_ms = float("-inf"), 0
+        self.passed_ms = 0  # between the begins of the bounded run before and of this run
         self.due_s = float("inf")  # the next split becomes idle
 
     def look(self) -> float:
@@ -230,6 +236,7 @@ class _IdleTimers:
         self.have_begun, self._is_bounded, self._begun_s = True, bounded, self._looked_s
         self._begun = Quiet(begun_ms=self._looked_ms, newest_ms=newest_ms)
         passed_ms = _passed_ms(stored, self._begun)
+        self.passed_ms = passed_ms if stored.begun_ms else 0
         if bounded and stored.begun_ms:
             # A repeated run must not make a split idle that gets records from hour to hour; half is room for jitter.
             self._timeout_s = max(self._timeout_s, usual_ms(stored.pauses_ms) / 2000)

@@ -49,7 +49,6 @@ class Judge:
     reported_ms: int | None = None
     leaves_ms: int | None = None
     renewed_at_s: float = -inf
-    begun_at_ms: int = 0
     this_run: tuple[float, int, float] = (0.0, NEVER, 0.0)
     stored_run: tuple[float, int, float] = (0.0, NEVER, 0.0)
     trusts_clock: bool = True
@@ -76,7 +75,6 @@ class Judge:
     def begin_run(self, *, bounded: bool) -> None:
         self.is_bounded, self.targets = bounded, None
         self.trusts_clock &= self.may_trust_clock()
-        self.begun_at_ms = self.present.clock.wall_ms
 
     @property
     def where(self) -> str:
@@ -184,9 +182,11 @@ class Judge:
         if not self.is_bounded:
             return peer is not None and now_s - self.this_run[0] <= LEASE_S
         _, _, silent_ms, sign_ms, pauses_ms = peer or [None] * 5
+        if silent_ms is None or not self.trusts_clock:
+            return silent_ms is None  # by a wrong clock it may be overdue
         usual_ms = [*sorted(pauses_ms or [0])][-1 if len(pauses_ms or []) < 3 else -2]
-        awaited_ms = (sign_ms or 0) + usual_ms * 3 // 2
-        return silent_ms is None or self.begun_at_ms < LEASE_S * 1000 + max(silent_ms, awaited_ms)
+        overdue_ms = silent_ms if sign_ms is None else sign_ms - usual_ms * 3 // 2
+        return min(silent_ms, overdue_ms) + (self.this_run[0] - self.stored_run[0]) * 1000 < LEASE_S * 1000
 
     def judge_positions(self, start: dict, end: dict, views: dict[str, View]) -> None:
         before, after = start.get("positions", {}), end["positions"]

@@ -216,6 +216,20 @@ def test_a_run_that_is_repeated_within_the_hour_does_not_take_the_others_for_ret
     assert hourly.late == []
 
 
+@pytest.mark.parametrize("adjusted_s", [-7200, 7200])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_clock_that_is_wrong_in_one_hour_does_not_take_the_others_for_retired(tmp_path, schedule, adjusted_s):
+    hourly = Hourly(tmp_path)
+    for hour in range(8):
+        hourly.clock.adjusted_s = adjusted_s if hour == 4 else 0
+        hourly.write()
+        schedule(hourly, hourly.members)
+        if hour >= 3:
+            in_one_query(hourly, hourly.members[:1])  # repeated, it hears nothing of the other
+        hourly.pass_an_hour()
+    assert hourly.late == []
+
+
 @pytest.mark.parametrize("swapped", [2, 5])
 def test_the_order_of_two_jobs_may_change_from_hour_to_hour(tmp_path, swapped):
     hourly = Hourly(tmp_path)
