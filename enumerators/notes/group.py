@@ -243,6 +243,13 @@ class GroupFolder:
 
         holder: None: no member, or this run has something to read.
         """
+        is_held = self._is_held_by(holder)
+        if holder is not None and not is_held:
+            self._other_members.look(self._me.id)  # a run does not end by notes that may be a second old
+            is_held = self._is_held_by(holder)
+        return is_held
+
+    def _is_held_by(self, holder: str | None) -> bool:
         heard = None if holder is None else self._other_members.known(self._me.id).get(holder)
         planned_with = None if holder is None else self._planned_with.get(holder)
         if heard is not None and planned_with is not None and heard.member.low_ms != planned_with.member.low_ms:

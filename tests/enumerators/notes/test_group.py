@@ -8,6 +8,8 @@ from tests.enumerators.notes.group_members import LEASE_S, Member, members, roun
 from tests.support.logs import Clock, Logs, coordinator
 from tidegate.alignment.plan import Progress
 from tidegate.enumerators.clocks import Clocks
+from tidegate.enumerators.folders.folder import LocalFolder
+from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 
 pytestmark = pytest.mark.usefixtures("own_temporary_folder")
@@ -135,6 +137,31 @@ def test_a_bounded_member_plans_again_if_the_one_that_holds_it_reads_on_while_it
     assert slow.seen == [100, 200, 295]
 
 
+def run(query):
+    # Spark asks every source of a query, and ends when no offset has changed.
+    going_on = True
+    while going_on:
+        for source in query:
+            source.plan()
+        going_on = any(source.changed for source in query)
+
+
+def test_a_bounded_member_does_not_end_by_notes_that_it_read_a_moment_ago(tmp_path):
+    """Both are sources of one query, which asks the first one again because the second one has read on."""
+    clock = Clock()
+    notes = lambda: NoteFolder(LocalFolder(tmp_path, "alignment location"), 1.0)  # noqa: E731
+    ahead, behind = members(clock, [100], [100], bounded=True, notes=notes)
+    for times_of_run in ([], [], [], [130, 125]):  # the run before has stored nothing
+        for member, at_ms in zip((ahead, behind), times_of_run, strict=False):
+            member.logs.times["a"].append(at_ms)
+        run([ahead, behind])
+        for member in (ahead, behind):
+            member.stop()
+            member.start()
+        clock.sleep(1)
+    assert (ahead.seen, behind.seen) == ([100, 130], [100, 125])
+
+
 def test_a_group_that_is_set_on_a_checkpoint_without_one_is_joined():
     clock, logs = Clock(), Logs(a=[0, 100, 200])
     alone = coordinator(logs, clock, watermarks=strategy())
@@ -217,14 +244,6 @@ def test_two_bounded_queries_of_two_sources_each_do_not_wait_for_each_other_for_
     """Each query asks its sources one after the other, so a waiting source keeps the other from going on."""
     times = [range(0, 60, 3), range(1, 60, 3)]
     queries = [members(RealTime(), *pair, bounded=True) for pair in (times, times[::-1])]
-
-    def run(query):
-        # Spark asks every source of a query, and ends when no offset has changed.
-        going_on = True
-        while going_on:
-            for source in query:
-                source.plan()
-            going_on = any(source.changed for source in query)
 
     threads = [threading.Thread(target=run, args=(query,), daemon=True) for query in queries]
     for thread in threads:
