@@ -42,6 +42,9 @@ def registry_config(options: Mapping[str, str]) -> RegistryConfig:
         raise OptionError(f"the options {_USER!r} and {_TOKEN!r} exclude each other; set one of them")
     if ":" not in given.get(_USER, ":"):
         raise OptionError(f"the option {_USER!r} is malformed: expected user:password")
+    token = given.get(_TOKEN, "")
+    if not (token.isascii() and token.isprintable()):
+        raise OptionError(f"the option {_TOKEN!r} is malformed: expected ASCII without a line end")
     fields: dict[str, Any] = {_FIELDS[name]: value for name, value in given.items()}
     return RegistryConfig(**fields)
 

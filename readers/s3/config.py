@@ -13,6 +13,8 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from tidegate.errors import OptionError
+
 ATTEMPTS = 3  # boto3's attempts for one request; the owner of a Deadline sends the request again after them
 MOST_CONNECTIONS = 64  # with boto3's 10, the threads that survey objects would wait for connections
 _OF_AWS = (".amazonaws.com", ".amazonaws.com.cn")
@@ -224,12 +226,18 @@ class S3Address(NamedTuple):
 
 
 def s3_address(text: str) -> S3Address | None:
-    """Parse an address; return None for a text that is not one, such as a path or a URL."""
+    """Parse an address; return None for a text that is not one, such as a path or a URL.
+
+    Raises OptionError for an address with a login, which errors would show.
+    """
     # A key may hold a ``?``, which would begin a query in a URL.
     scheme, separator, place = text.partition("://")
     if not separator or scheme.lower() not in _SCHEMES:
         return None
     bucket, _, key = place.partition("/")
+    # Hadoop once took s3n://ID:SECRET@bucket.  A secret may hold a slash.
+    if "@" in bucket or (":" in bucket and not bucket.startswith("arn:")):
+        raise OptionError("a login in an address of S3 is not used; give accessKey and secretKey")
     return S3Address(bucket, key.lstrip("/"))
 
 

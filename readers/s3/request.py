@@ -45,6 +45,7 @@ _PASSING = {
     "ConditionalRequestConflict",  # of two conditional writes at the same time, one must be repeated
 }
 
+_BAD_HEADER = "Invalid header value"  # of http.client, which then shows the value
 _LOGIN = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or any other place of boto3's"
 _BUCKET_NAMES = "a bucket's name has letters, digits, '.', '-' and '_' only, or is the ARN of an access point"
 
@@ -95,6 +96,8 @@ def s3_error(problem: Exception, operation: str, target: str) -> TidegateError:
     if isinstance(problem, exceptions.ClientError):
         return _refusal(problem.response, operation, target)
     sentence = _QUERY.sub("", str(problem)).rstrip(".")
+    if _BAD_HEADER in sentence:
+        return OptionError(f"cannot {operation} {target}: the access key or session token has a line end")
     passing = (
         exceptions.ConnectionError,
         exceptions.HTTPClientError,

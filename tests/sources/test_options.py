@@ -127,6 +127,10 @@ def test_the_other_ways_to_subscribe(other):
             "there is no option 'kafka.isolation.levl'; did you mean 'kafka.isolation.level'?",
         ),
         ({"kafka__auto__offset__reset": "earliest"}, "is of another client of Kafka; here, set startingOffsets"),
+        (
+            {"schema.registry.url": "http://here", "schema.registry.bearer.auth.token": "token\n"},
+            "'schema.registry.bearer.auth.token' is malformed: expected ASCII without a line end",
+        ),
         ({"archive": "gs://lake"}, "the option 'archive' is 'gs://lake': expected a folder, or s3://bucket/prefix"),
         (
             {"archive": "/lake", "kafka__isolation__level": "read_uncommitted"},

@@ -140,6 +140,13 @@ def test_a_refusal_is_reported_without_secrets(store):
         assert SECRET not in str(error.value) + repr(stranger)
 
 
+def test_a_token_that_no_header_can_hold_is_neither_shown_nor_sent_again(store):
+    stranger = replace(store.config, session_token=f"{SECRET}\n")
+    with pytest.raises(OptionError, match=r"the access key or session token has a line end$") as error:
+        ObjectStore(stranger, "data").fetch(S3Object("key", 1, "", 0), 0, 1)
+    assert SECRET not in str(error.value)
+
+
 def test_a_small_object_costs_one_request_ahead_or_not(server, config, store):
     objects = [put(store, f"ahead/{index}", BODY[index:]) for index in range(12)]
     with faulty(server) as proxy:

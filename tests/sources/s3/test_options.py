@@ -56,6 +56,7 @@ DISORDER = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=1))
             "the option 'queue_url' is 'my-queue': expected the URL of a queue, such as https://",
         ),
         ({"queue_url": "https://me:hidden@host/q"}, "^the option 'queue_url' is 'https://host/q': a user or a"),
+        ({"path": "s3n://id:hid/den@bucket/in"}, "^the option 'path' is 's3n://bucket/in': a login in an address"),
         ({"backfill_interval": "1 day"}, "backfillInterval is set, but queueUrl is not"),
         ({"starting_timestamp": 1.5}, r"'starting_timestamp' is 1\.5: expected a whole number"),
     ],
