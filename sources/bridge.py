@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from zlib import crc32
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -118,7 +124,7 @@ def data_source_class(name: str, build: Build, driver: Driver) -> type[DataSourc
             self.add_on = None if asked is None else AddOn.of_text(asked)
             # A wrong option fails here, at load(); inside streamReader() Spark would lose the message.
             with in_one_sentence():
-                self.source = build(own)
+                self.source = _built(name, build, own)
                 self.source.settle()
                 if self.add_on is not None:
                     check_has_watermarks(self.source, self.add_on)
@@ -138,10 +144,27 @@ def data_source_class(name: str, build: Build, driver: Driver) -> type[DataSourc
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's
             return _StreamReader(self.source, schema, driver, self.add_on)
 
+        def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002 - PySpark's
+            with in_one_sentence():
+                raise OptionError(f"{name} only reads; write with another format, such as kafka or parquet")
+
+        streamWriter: Any = writer  # noqa: N815 - PySpark's
+
         def __reduce__(self) -> Any:
             return pickled(self)
 
     return TidegateDataSource
+
+
+def _built(name: str, build: Build, options: Mapping[str, str]) -> SourceContract:
+    # Spark creates a table of a Python source with more options than are given, and reads it without any (trap).
+    no_table = f"Spark reads a table of CREATE TABLE without its options: use CREATE TEMPORARY VIEW ... USING {name}"
+    if options.get("provider", "").lower() == name:
+        raise OptionError(no_table)
+    try:
+        return build(options)
+    except OptionError as error:
+        raise error if options else OptionError(f"{error}; {no_table}") from None
 
 
 def source_of(name: str, options: Mapping[str, str]) -> SourceContract | None:

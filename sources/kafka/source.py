@@ -133,7 +133,7 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
 
     connector: ClassVar[str] = "kafka"
     foreign_options: ClassVar[Mapping[str, str]] = {
-        "topic": _SUBSCRIBE,
+        "topic": f"{_SUBSCRIBE}; to write, use the format kafka",
         "topics": _SUBSCRIBE,
         "path": f"{_SUBSCRIBE}, and load without a path",
         "errors.deadletterqueue.topic.name": "set badRecordsPath",

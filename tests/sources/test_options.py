@@ -178,7 +178,7 @@ def test_a_topic_that_cannot_exist_is_refused_wherever_it_is_named(options_with,
 @pytest.mark.parametrize(
     ("source", "option", "instead"),
     [
-        (KafkaSource, "topic", "set subscribe, subscribePattern or assign"),
+        (KafkaSource, "topics", "set subscribe, subscribePattern or assign"),
         (S3Source, "subscribe", "S3 has no topics; set path to s3://bucket/prefix"),
         (S3Source, "cloudFiles.useNotifications", "set queueUrl"),
     ],

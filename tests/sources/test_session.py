@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceRegistration
 
@@ -129,6 +130,33 @@ def test_no_secret_option_shows_in_a_plan(spark, capsys):
     plan = capsys.readouterr().out
     assert "path=shown" in plan
     assert "hunter2" not in plan
+
+
+KAFKA = "USING tidegate_kafka OPTIONS (`kafka.bootstrap.servers` 'localhost:9', subscribe 'orders')"
+
+
+def test_a_table_whose_options_spark_would_lose_is_refused_and_a_view_keeps_them(spark):
+    tidegate.register(spark)
+    with pytest.raises(AnalysisException, match=r"OptionError: Spark reads a table .* use CREATE TEMPORARY VIEW"):
+        spark.sql(f"CREATE TABLE inferred {KAFKA}")
+    spark.sql(f"CREATE TABLE given (value BINARY) {KAFKA}")
+    try:
+        with pytest.raises(
+            AnalysisException, match=r"'kafka\.bootstrap\.servers' is missing; .* CREATE TEMPORARY VIEW"
+        ):
+            spark.table("given").count()
+    finally:
+        spark.sql("DROP TABLE given")
+    spark.sql(f"CREATE TEMPORARY VIEW kept {KAFKA}")
+    assert "offset" in spark.table("kept").columns
+
+
+def test_a_write_is_refused_in_one_sentence(spark):
+    tidegate.register(spark)
+    writer = spark.range(1).write.format("tidegate_s3").options(path="s3://bucket/out", fileFormat="text")
+    with pytest.raises(AnalysisException, match="OptionError: tidegate_s3 only reads; ") as raised:
+        writer.mode("append").save()
+    assert "Traceback" not in str(raised.value)
 
 
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
