@@ -32,6 +32,7 @@ from tidegate.jobs.session import ends_on_signals, spark_session
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.places.place import Place, check_location
 from tidegate.sources.kafka.source import KafkaSource
+from tidegate.sources.options import without_login
 from tidegate.sources.progress.query import check_session
 from tidegate.sources.session import prepare
 
@@ -263,4 +264,4 @@ def _place(out: str) -> Place:
     try:
         return Place(check_location(out))
     except ValueError as error:
-        raise OptionError(f"--out is {out!r}: {error}") from None
+        raise OptionError(f"--out is {without_login(out)!r}: {error}") from None

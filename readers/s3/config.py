@@ -237,7 +237,7 @@ def s3_address(text: str) -> S3Address | None:
     bucket, _, key = place.partition("/")
     # Hadoop once took s3n://ID:SECRET@bucket.  A secret may hold a slash.
     if "@" in bucket or (":" in bucket and not bucket.startswith("arn:")):
-        raise OptionError("a login in an address of S3 is not used; give accessKey and secretKey")
+        raise OptionError("a login in an address of S3 is not used; keep it where boto3 finds it")
     return S3Address(bucket, key.lstrip("/"))
 
 

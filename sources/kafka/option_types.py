@@ -17,6 +17,7 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 from tidegate.alignment.durations import epoch_ms
 from tidegate.enumerators.kafka.offsets import ByTimestamp, OffsetPoint, OffsetsSpec
 from tidegate.enumerators.kafka.subscription import check_pattern
+from tidegate.errors import OptionError
 from tidegate.readers.archive.columns import TableColumns
 from tidegate.readers.event_time.assigners import assigner_of, names_a_column
 from tidegate.readers.event_time.policy import EventTimePolicy
@@ -181,6 +182,8 @@ def _archive(value: str) -> str:
         return value
     try:
         check_location(place if kind == "delta" else value)
+    except OptionError:
+        raise
     except ValueError as error:
         raise ValueError(f"{error}, or a table: delta: and one of these, or iceberg:catalog.namespace.table") from None
     return value

@@ -131,6 +131,10 @@ def test_the_other_ways_to_subscribe(other):
             {"schema.registry.url": "http://here", "schema.registry.bearer.auth.token": "token\n"},
             "'schema.registry.bearer.auth.token' is malformed: expected ASCII without a line end",
         ),
+        (
+            {"archive": "delta:s3://id:hid/den@lake/orders"},
+            "the option 'archive' is 'delta:s3://lake/orders': a login in an address of S3 is not used; ",
+        ),
         ({"archive": "gs://lake"}, "the option 'archive' is 'gs://lake': expected a folder, or s3://bucket/prefix"),
         (
             {"archive": "/lake", "kafka__isolation__level": "read_uncommitted"},

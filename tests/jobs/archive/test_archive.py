@@ -138,6 +138,8 @@ def test_what_cannot_be_archived_is_refused_in_one_sentence(tidegate, tmp_path):
     for options in (("--kafka", uncommitted), ("--kafka-properties", properties)):
         code, _, _ = tidegate(*command, "latest", *options)
         assert code == "tidegate: isolation.level is 'read_uncommitted', but only committed records are archived"
+    code, _, _ = tidegate(*command, "latest", "--out", "s3://id:hid/den@lake/orders")
+    assert code.startswith("tidegate: --out is 's3://lake/orders': a login in an address of S3 is not used; ")
     code, _, _ = tidegate(*command, "1969-12-31")
     expected = "but a time with a zone is expected, in 1970 or later"
     assert code == f"tidegate: until is 1969-12-31T00:00:00+00:00, {expected}"
