@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-_MOST_PAUSES = 4
+_MOST_PAUSES = 8
 
 
 @dataclass(frozen=True, slots=True)
