@@ -90,11 +90,12 @@ def set_up_workers(spark: SparkSession, *, is_local: bool) -> None:
             conf.set(_UNIX_SOCKETS, "true")
     elif _UNIX_SOCKETS in missing and not _hinted:
         _hinted = True
-        _LOG.warning(
-            "streams are quicker if %s is true, which must be set where Spark begins, "
-            "such as by SparkSession.builder.config(map=tidegate.session_conf())",
-            _UNIX_SOCKETS,
+        place = (
+            "where the server of Spark Connect starts"
+            if is_remote()
+            else "where Spark begins, such as by SparkSession.builder.config(map=tidegate.session_conf())"
         )
+        _LOG.warning("streams are quicker if %s is true, which must be set %s", _UNIX_SOCKETS, place)
 
 
 def redact_secrets(spark: SparkSession) -> None:

@@ -68,6 +68,7 @@ class S3Source(S3DiscoveryOptions, S3FormatOptions, S3RowOptions, S3ConnectionOp
 
     connector: ClassVar[str] = "s3"
     foreign_options: ClassVar[Mapping[str, str]] = {
+        "paths": "a source reads one path, and what is below it; union several",
         "subscribe": _NO_TOPICS,
         "topic": _NO_TOPICS,
         "cloudfiles.usenotifications": "set queueUrl",
