@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from tidegate.alignment.group import GroupBound, Member, group_bound
 from tidegate.alignment.plan import Progress
-from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks, usual_ms, with_pause
+from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks, Passed, usual_ms, with_pause
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.others import NOTE_LAYOUT, Heard, OtherMembers
@@ -41,22 +41,24 @@ class _Peer(NamedTuple):
     """A member that an offset names.
 
     run, renewal: its note that was seen last.
-    silent_ms: how long before the begin of this bounded run the first one began in which the member gave no sign; None:
-        it gave one in the last run.
-    sign_ms: how long before it the last bounded run began in which it gave one; None: there was none.
-    pauses_ms: the last ones between the begins of runs in which it gave a sign.
+    silent_ms: how long before the begin of this bounded run the first one certainly began in which the member gave no
+        sign; None: it gave one in the last run.
+    sign_ms: how long before it the last bounded run certainly began in which it gave one; None: there was none.
+    pause_ms: the same by the wall clock.  A slow topic shows only that less than that has certainly passed.
+    pauses_ms: the last ones between the begins of runs in which it gave a sign, by the wall clock.
     """
 
     run: str
     renewal: int
     silent_ms: int | None = None
     sign_ms: int | None = None
+    pause_ms: int = 0
     pauses_ms: Sequence[int] = ()
 
-    def later(self, passed_ms: int) -> _Peer:
+    def later(self, passed: Passed) -> _Peer:
         """Return the same for a run that began later."""
-        silent_ms, sign_ms = (None if ms is None else ms + passed_ms for ms in (self.silent_ms, self.sign_ms))
-        return self._replace(silent_ms=silent_ms, sign_ms=sign_ms)
+        silent_ms, sign_ms = (None if ms is None else ms + passed.certain_ms for ms in (self.silent_ms, self.sign_ms))
+        return self._replace(silent_ms=silent_ms, sign_ms=sign_ms, pause_ms=self.pause_ms + passed.clock_ms)
 
 
 class GroupFolder:
@@ -99,10 +101,10 @@ class GroupFolder:
         self._patience = _Patience(clocks, max(_POLL_S, notes.repeat_s))
         self._joined_at, self._has_aged = 0.0, False
 
-    def go_on(self, state: Json | None, progress: Progress, *, bounded: bool, passed_ms: int | None = None) -> None:
+    def go_on(self, state: Json | None, progress: Progress, *, bounded: bool, passed: Passed | None = None) -> None:
         """Join with the state in the start offset; until the first plan, hold the others where it may have left rows.
 
-        passed_ms: between the begins of the bounded run that stored the state and of this one; None: before a plan.
+        passed: since the begin of the bounded run that stored the state, until that of this one; None: before a plan.
         progress: of that offset.  No unread record is older than its bound by more than the max drift, unless it is
             late.  A split that was late and has been read may be behind that, but not behind the watermark.  The offset
             does not say whether there is one, so the others wait at the lower of the two until the first plan of this
@@ -114,8 +116,8 @@ class GroupFolder:
             bound_ms, in_time_ms = None if progress.late else progress.bound_ms, progress.in_time_ms
             low_ms = 0 if bound_ms is None else bound_ms - self._me.max_drift_ms
             self.tell(low_ms if in_time_ms is None else min(low_ms, in_time_ms))
-        if passed_ms is not None and not self._has_aged:
-            self._peers, self._has_aged = {name: peer.later(passed_ms) for name, peer in self._peers.items()}, True
+        if passed is not None and not self._has_aged:
+            self._peers, self._has_aged = {name: peer.later(passed) for name, peer in self._peers.items()}, True
 
     def join(self, state: Json | None, *, bounded: bool = False) -> None:
         """Continue as the member that the start offset names.
@@ -383,8 +385,8 @@ class GroupFolder:
             return self._silent(peer if is_same else peer._replace(renewal=renewal, silent_ms=None))
         pauses_ms: list[int] = []
         if peer is not None and peer.sign_ms is not None:
-            pauses_ms = with_pause(peer.pauses_ms, peer.sign_ms)
-        return _Peer(run, renewal, None, 0, pauses_ms)
+            pauses_ms = with_pause(peer.pauses_ms, peer.pause_ms)
+        return _Peer(run, renewal, None, 0, 0, pauses_ms)
 
     def _silent(self, peer: _Peer) -> _Peer:
         return peer._replace(silent_ms=peer.silent_ms or 0)

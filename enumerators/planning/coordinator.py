@@ -231,8 +231,8 @@ class SourceCoordinator:
         """Plan, and plan again while a bounded run can only wait for its group."""
         group = self._group
         if group is not None:
-            passed_ms = opened.splits.passed_ms
-            group.go_on(before.group, before.progress, bounded=self._is_bounded, passed_ms=passed_ms)
+            passed = opened.splits.passed
+            group.go_on(before.group, before.progress, bounded=self._is_bounded, passed=passed)
         while True:
             planned = plan(observed, limits, opened.index, self._group_bound)
             # The first offset always differs, or the starts would not be fixed.  Other records with the same positions

@@ -181,7 +181,7 @@ class Judge:
         peer = start.get("group", {}).get("peers", {}).get(other.id)
         if not self.is_bounded:
             return peer is not None and now_s - self.this_run[0] <= LEASE_S
-        _, _, silent_ms, sign_ms, pauses_ms = peer or [None] * 5
+        _, _, silent_ms, sign_ms, _, pauses_ms = peer or [None] * 6
         if silent_ms is None or not self.trusts_clock:
             return silent_ms is None  # by a wrong clock it may be overdue
         usual_ms = [*sorted(pauses_ms or [0])][-1 if len(pauses_ms or []) < 3 else -2]

@@ -1,7 +1,5 @@
 """Members of a group that run every hour to the ends that they find, in the ways in which people schedule them."""
 
-from copy import deepcopy
-
 import pytest
 
 from tests.enumerators.notes.group_members import LEASE_S, Member, MemberOfObjects
@@ -217,6 +215,18 @@ def test_a_run_that_is_repeated_within_the_hour_takes_nobody_for_retired(tmp_pat
     assert hourly.late == []
 
 
+def test_runs_that_are_repeated_take_nobody_for_retired_though_event_times_move_a_minute_an_hour(tmp_path):
+    hourly = Hourly(tmp_path)
+    for hour in range(12):
+        for member, trails_by in zip(hourly.members, hourly.trailing, strict=True):
+            member.logs.times["a"].append(EPOCH_MS + hour * MINUTE_MS - trails_by)
+        one_after_the_other(hourly, hourly.members)
+        for pause_s in [600, 600, 3600] if hour == 10 else [3600]:
+            hourly.clock.sleep(pause_s)
+            in_one_query(hourly, hourly.members[:1])
+    assert (hourly.late, hourly.unread(0)) == ([], 12)
+
+
 @pytest.mark.parametrize("swapped", [2, 5])
 def test_the_order_of_two_jobs_may_change_from_hour_to_hour(tmp_path, swapped):
     hourly = Hourly(tmp_path)
@@ -243,115 +253,6 @@ def test_a_copy_of_a_checkpoint_that_runs_between_the_runs_of_the_original_is_a_
     assert len({member.offset["group"]["id"] for member in hourly.members}) == 3
     assert len([record for record in caplog.records if "a copy of the other's" in record.getMessage()]) == 1
     assert hourly.unread(0) >= 120  # it is held by the slower one
-
-
-class JointQuery:
-    """A query of two sources of a group, the first of which is ahead."""
-
-    def __init__(self, clock, logs, tmp_path):
-        notes = lambda: NoteFolder(LocalFolder(tmp_path, "alignment location"))  # noqa: E731
-        self.members = [Member(clock, of, bounded=True, drift=HOUR_MS, notes=notes) for of in logs]
-        self.spark, self.late, self.is_going_on = SparkWatermark(), [], True
-
-    def copied(self, *, bounded=True):
-        copy = object.__new__(JointQuery)
-        copy.members = []
-        for member in self.members:
-            of = Member(member.clock, member.logs, bounded=bounded, drift=HOUR_MS, notes=member.notes)
-            of.offset = member.offset
-            copy.members.append(of)
-        copy.spark, copy.late, copy.is_going_on = deepcopy(self.spark), [], True
-        return copy
-
-    def trigger(self):
-        times = [at_ms for member in self.members for at_ms in member.plan()]
-        self.late += self.spark.dropped(times, HOUR_MS + 1)
-        self.spark.deliver({"all": times})
-        self.is_going_on = any(member.changed for member in self.members)
-
-
-def run(*queries):
-    """Run queries at once to their ends."""
-    for query in queries:
-        for member in query.members:
-            member.start()
-        query.is_going_on = True
-    while any(query.is_going_on for query in queries):
-        for query in queries:
-            if query.is_going_on:
-                query.trigger()
-                if not query.is_going_on:
-                    for member in query.members:
-                        member.stop()
-
-
-@pytest.mark.parametrize("first", ["the original", "its copy"])
-@pytest.mark.parametrize("stored", ["before", "at once", "never"])
-def test_copies_of_a_query_of_two_sources_keep_its_rows_when_one_runs_alone_and_then_both(tmp_path, first, stored):
-    clock, ahead, behind = Clock(), Logs(a=[24 * HOUR_MS]), Logs(a=[15 * HOUR_MS])
-    original = JointQuery(clock, [ahead, behind], tmp_path)
-    run(original)
-    copy = original.copied()
-    alone, other = (original, copy) if first == "the original" else (copy, original)
-    if stored == "before":
-        ahead.times["a"].append(24 * HOUR_MS)
-        run(other)
-    behind.times["a"] += [21 * HOUR_MS, 26 * HOUR_MS]
-    if stored == "at once":
-        run(alone, other)
-    else:
-        run(alone)
-    run(other)
-    ahead.times["a"].append(27 * HOUR_MS)
-    behind.times["a"].append(27 * HOUR_MS)
-    for _ in range(6):
-        run(alone, other)
-        clock.sleep(3600)
-    assert (original.late, copy.late) == ([], [])
-    for query in (original, copy):
-        for member in query.members:
-            unread = member.logs.times["a"][len(member.seen) :]
-            assert unread[1:] == query.spark.dropped(unread, HOUR_MS + 1) == []
-
-
-@pytest.mark.parametrize("first", ["the original", "its copy"])
-def test_the_same_where_a_source_that_was_quiet_has_stored_nothing_since_it_was_copied(tmp_path, first):
-    clock, quiet, busy = Clock(), Logs(a=[24 * HOUR_MS]), Logs(a=[23 * HOUR_MS + 1, 24 * HOUR_MS - 1])
-    original = JointQuery(clock, [quiet, busy], tmp_path)
-    for _ in range(3):
-        run(original)
-        clock.sleep(3600)
-    copy = original.copied()
-    alone, other = (original, copy) if first == "the original" else (copy, original)
-    busy.times["a"] += [26 * HOUR_MS, 40 * HOUR_MS]
-    before = alone.members[0].offset
-    run(alone)
-    assert (alone.members[0].offset, len(alone.members[1].seen)) == (before, 4 if alone is original else 2)
-    quiet.times["a"].append(39 * HOUR_MS)
-    run(other, alone)
-    assert (original.late, copy.late) == ([], [])
-
-
-def test_the_same_where_the_copy_is_a_stream_of_which_a_planner_ended_in_order_and_another_was_killed(tmp_path):
-    clock, quiet, busy = Clock(), Logs(a=[24 * HOUR_MS]), Logs(a=[23 * HOUR_MS + 1, 24 * HOUR_MS - 1])
-    original = JointQuery(clock, [quiet, busy], tmp_path)
-    for _ in range(3):
-        run(original)
-        clock.sleep(3600)
-    copy = original.copied(bounded=False)
-    busy.times["a"] += [26 * HOUR_MS, 40 * HOUR_MS]
-    for _ in range(20):
-        copy.trigger()
-        clock.sleep(1)
-    assert len(copy.members[1].seen) == 2
-    quiet_planner, busy_planner = copy.members
-    quiet_planner.stop()
-    busy_planner.die()
-    quiet.times["a"].append(39 * HOUR_MS)
-    for _ in range(3):
-        run(original)
-        clock.sleep(3600)
-    assert (original.late, len(original.members[1].seen)) == ([], 4)
 
 
 def test_a_run_that_stored_nothing_and_one_that_was_killed_go_on_as_the_same_member(tmp_path, caplog):
