@@ -126,7 +126,7 @@ class Judge:
             if not report["inexactSplits"]:
                 self.judge_exact(start, end, views, least_ms, report)
             self.judge_watermark(start, end, views, enumerator)
-        there = [at for s, at in end["positions"].items() if s in enumerator.discovered]
+        there = [at for s, at in end["positions"].items() if s in enumerator.discovered & self.subscribed.keys()]
         at_end = min(there, default=-1) >= (inf if (stop := self.present.options.stop) is None else stop)
         is_known = at_end and not enumerator.said_away  # nobody can say the end of a split that is away
         assert is_known <= end.get("ended", False) <= at_end, "plus infinity is not what all are at their ends for"
