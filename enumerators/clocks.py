@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 _MOST_PAUSES = 8
 
@@ -25,17 +24,6 @@ class Clocks:
 
 
 REAL_CLOCKS = Clocks()
-
-
-class Passed(NamedTuple):
-    """The time between the begins of two bounded runs.
-
-    certain_ms: how much has passed even if the wall clock was wrong.
-    clock_ms: what the wall clock says; not less.
-    """
-
-    certain_ms: int = 0
-    clock_ms: int = 0
 
 
 def with_pause(pauses_ms: Sequence[int], pause_ms: int) -> list[int]:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from tidegate.alignment.group import GroupBound, Member, group_bound
 from tidegate.alignment.plan import Progress
-from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks, Passed, usual_ms, with_pause
+from tidegate.enumerators.clocks import REAL_CLOCKS, Clocks, usual_ms, with_pause
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.others import NOTE_LAYOUT, Heard, OtherMembers
@@ -41,11 +41,11 @@ class _Peer(NamedTuple):
     """A member that an offset names.
 
     run, renewal: its note that was seen last.
-    silent_ms: how long before the begin of this bounded run the first one certainly began in which the member gave no
-        sign; None: it gave one in the last run.
-    sign_ms: how long before it the last bounded run certainly began in which it gave one; None: there was none.
-    pause_ms: the same by the wall clock.  A slow topic shows only that less than that has certainly passed.
-    pauses_ms: the last ones between the begins of runs in which it gave a sign, by the wall clock.
+    silent_ms: how long before the begin of this run the first bounded one began in which the member gave no sign; None:
+        it gave one in the last run.
+    sign_ms: how long before it the last bounded run began in which it gave one; None: there was none.
+    pause_ms: the same, with pauses of any length.
+    pauses_ms: the last ones between the begins of runs in which it gave a sign.
     """
 
     run: str
@@ -55,10 +55,12 @@ class _Peer(NamedTuple):
     pause_ms: int = 0
     pauses_ms: Sequence[int] = ()
 
-    def later(self, passed: Passed) -> _Peer:
+    def later(self, passed_ms: int) -> _Peer:
         """Return the same for a run that began later."""
-        silent_ms, sign_ms = (None if ms is None else ms + passed.certain_ms for ms in (self.silent_ms, self.sign_ms))
-        return self._replace(silent_ms=silent_ms, sign_ms=sign_ms, pause_ms=self.pause_ms + passed.clock_ms)
+        # The wall clock may have been wrong in one of the two runs, so no more counts than is usual.
+        counted_ms = min(passed_ms, usual_ms(self.pauses_ms) or passed_ms)
+        silent_ms, sign_ms = (None if ms is None else ms + counted_ms for ms in (self.silent_ms, self.sign_ms))
+        return self._replace(silent_ms=silent_ms, sign_ms=sign_ms, pause_ms=self.pause_ms + passed_ms)
 
 
 class GroupFolder:
@@ -99,12 +101,11 @@ class GroupFolder:
         self._writing = threading.Lock()
         self._left = threading.Event()
         self._patience = _Patience(clocks, max(_POLL_S, notes.repeat_s))
-        self._joined_at, self._has_aged = 0.0, False
+        self._joined_at, self._joined_ms = 0.0, 0
 
-    def go_on(self, state: Json | None, progress: Progress, *, bounded: bool, passed: Passed | None = None) -> None:
+    def go_on(self, state: Json | None, progress: Progress, *, bounded: bool) -> None:
         """Join with the state in the start offset; until the first plan, hold the others where it may have left rows.
 
-        passed: since the begin of the bounded run that stored the state, until that of this one; None: before a plan.
         progress: of that offset.  No unread record is older than its bound by more than the max drift, unless it is
             late.  A split that was late and has been read may be behind that, but not behind the watermark.  The offset
             does not say whether there is one, so the others wait at the lower of the two until the first plan of this
@@ -116,8 +117,6 @@ class GroupFolder:
             bound_ms, in_time_ms = None if progress.late else progress.bound_ms, progress.in_time_ms
             low_ms = 0 if bound_ms is None else bound_ms - self._me.max_drift_ms
             self.tell(low_ms if in_time_ms is None else min(low_ms, in_time_ms))
-        if passed is not None and not self._has_aged:
-            self._peers, self._has_aged = {name: peer.later(passed) for name, peer in self._peers.items()}, True
 
     def join(self, state: Json | None, *, bounded: bool = False) -> None:
         """Continue as the member that the start offset names.
@@ -131,11 +130,12 @@ class GroupFolder:
         if self._joined:
             return
         self._joined, self._is_bounded = True, bounded
-        self._joined_at = self._clock()
+        self._joined_at, self._joined_ms = self._clock(), int(self._clocks.wall() * 1000)
         if state is not None:
             self._me = replace(self._me, id=str(state["id"]))
             self._origin = str(state.get("origin", state["id"]))
-            self._after, self._peers = state.get("run"), self._stored
+            passed_ms = max(0, self._joined_ms - int(state.get("begun", self._joined_ms)))
+            self._after, self._peers = state.get("run"), {n: peer.later(passed_ms) for n, peer in self._stored.items()}
         if self._clocks.are_real:
             threading.Thread(target=self._renew_for_ever, name="tidegate-group-lease", daemon=True).start()
 
@@ -254,8 +254,8 @@ class GroupFolder:
     def _is_held_by(self, holder: str | None) -> bool:
         heard = None if holder is None else self._other_members.known(self._me.id).get(holder)
         planned_with = None if holder is None else self._planned_with.get(holder)
-        if heard is not None and planned_with is not None and heard.member.low_ms != planned_with.member.low_ms:
-            return True  # it has read on since this one planned
+        if heard is not None and (planned_with is None or heard.member.low_ms != planned_with.member.low_ms):
+            return True  # it has come or read on since this one planned
         waits_for = None if heard is None else (heard.member.id, heard.member.low_ms)
         if waits_for != self._waits_for:
             self._waits_for = waits_for
@@ -292,6 +292,7 @@ class GroupFolder:
         return {
             "id": self._me.id,
             "run": self._run,
+            "begun": self._joined_ms,
             **({} if self._me.id == self._origin else {"origin": self._origin}),
             "peers": {name: [*p[:-1], [*p.pauses_ms]] for name, p in sorted(self._named().items())},
         }
@@ -346,8 +347,7 @@ class GroupFolder:
         """Return whether a member was silent in a run before, and a lease longer than one and a half usual pauses."""
         if peer.silent_ms is None:
             return False
-        awaited_ms = usual_ms(peer.pauses_ms) * 3 // 2
-        overdue_ms = peer.silent_ms if peer.sign_ms is None else peer.sign_ms - awaited_ms
+        overdue_ms = peer.silent_ms if peer.sign_ms is None else peer.sign_ms - usual_ms(peer.pauses_ms) * 3 // 2
         return min(peer.silent_ms, overdue_ms) >= self._lease_s * 1000
 
     def _runs_as_before(self, heard: Heard) -> bool:

@@ -231,8 +231,7 @@ class SourceCoordinator:
         """Plan, and plan again while a bounded run can only wait for its group."""
         group = self._group
         if group is not None:
-            passed = opened.splits.passed
-            group.go_on(before.group, before.progress, bounded=self._is_bounded, passed=passed)
+            group.go_on(before.group, before.progress, bounded=self._is_bounded)
         while True:
             planned = plan(observed, limits, opened.index, self._group_bound)
             # The first offset always differs, or the starts would not be fixed.  Other records with the same positions

@@ -1,6 +1,6 @@
 """The offset JSON: the state of a source in Spark's checkpoint.
 
-    {"v": 8,                         the number of this layout
+    {"v": 9,                         the number of this layout
      "source": "kafka",              the connector that wrote it
      "positions": {"orders-0": 17},  per split the next unread position
      "starts": {"orders-0": 3},      only in the offset where a split first appears, or begins again
@@ -33,13 +33,13 @@ because Spark keeps a hundred offsets, each twice.  JSON is compressed by bzip2,
 numbered names become the steps between their numbers: [["orders-", [0, 1, 5]]] stands for orders-0, orders-1 and
 orders-6.
 
-    {"v": 8,
+    {"v": 9,
      "source": "kafka",              and so on: bound, watermark, ended, hollowBy, waits, badRecords and horizon stay
      "packed": "eJyrVkrMT8pKTS..."}  "splits" and their "positions", and all other keys; instead of "starts" the
                                     splits that are "new", and the distance that each is "read"
 
 Keys without a value are left out and the order of keys is fixed, because for Spark an offset is
-new whenever its text is.  The first offset of a query is ``{"v": 8}`` and nothing else.
+new whenever its text is.  The first offset of a query is ``{"v": 9}`` and nothing else.
 
 Whatever changes in these keys, in the group, in the generators or in the snapshot of an enumerator of ours raises
 ``LAYOUT``: a query never continues from what it would misread.
@@ -115,7 +115,7 @@ def _numbered(name: str) -> tuple[str, int]:
     return stem, int(digits)
 
 
-LAYOUT = 8
+LAYOUT = 9
 _MOST_READABLE = 100  # splits
 _SMALL = frozenset({"v", "source", "bound", "watermark", "ended", "hollowBy", "waits", "badRecords", "horizon"})
 _GROWING = frozenset({"idle", "quiet", "late", "removed", "group", "hollow", "generators", "addOns", "enumerator"})

@@ -13,7 +13,7 @@ from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Observed
 from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
 from tidegate.alignment.standing import ends_of
-from tidegate.enumerators.clocks import Clocks, Passed, usual_ms, with_pause
+from tidegate.enumerators.clocks import Clocks, usual_ms, with_pause
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.planning.offset import Offset, Quiet
 from tidegate.enumerators.planning.run_log import RunLog
@@ -92,11 +92,6 @@ class Splits:
     def diverged(self) -> Collection[SplitId]:
         """The splits that hold other records than the last offset says."""
         return self._diverged.keys()
-
-    @property
-    def passed(self) -> Passed:
-        """The time between the begins of the last bounded run and of this one."""
-        return self._timers.passed
 
     @property
     def due_s(self) -> float:
@@ -219,7 +214,6 @@ class _IdleTimers:
         self._begun_s, self._begun = float("-inf"), Quiet()
         self._is_bounded = self.have_begun = self._is_corrected = False
         self._looked_s, self._looked_ms = float("-inf"), 0
-        self.passed = Passed()  # since the begin of the bounded run before
         self.due_s = float("inf")  # the next split becomes idle
 
     def look(self) -> float:
@@ -235,17 +229,14 @@ class _IdleTimers:
         """
         self.have_begun, self._is_bounded, self._begun_s = True, bounded, self._looked_s
         self._begun = Quiet(begun_ms=self._looked_ms, newest_ms=newest_ms)
-        passed = _passed(stored, self._begun)
+        passed_ms = _passed_ms(stored, self._begun)
         if bounded and stored.begun_ms:
-            self.passed = passed
             # A repeated run must not make a split idle that gets records from hour to hour; half is room for jitter.
             self._timeout_s = max(self._timeout_s, usual_ms(stored.pauses_ms) / 2000)
-            self._begun = self._begun._replace(pauses_ms=with_pause(stored.pauses_ms, passed.certain_ms))
-        self._is_corrected = bounded and passed.certain_ms != self._begun.begun_ms - stored.begun_ms
+            self._begun = self._begun._replace(pauses_ms=with_pause(stored.pauses_ms, passed_ms))
+        self._is_corrected = bounded and passed_ms != self._begun.begun_ms - stored.begun_ms
         # A split may have become quiet long after that run began, and then no time has certainly passed.
-        quiet_ms = {
-            split: max(0, passed.certain_ms + stored.begun_ms - at_ms) for split, at_ms in stored.since_ms.items()
-        }
+        quiet_ms = {split: max(0, passed_ms + stored.begun_ms - at_ms) for split, at_ms in stored.since_ms.items()}
         self._since_s = {split: self._begun_s - each_ms / 1000 for split, each_ms in quiet_ms.items()}
 
     def observe(self, positions: Positions, extents: Extents, idle_before: Collection[SplitId]) -> set[SplitId]:
@@ -293,16 +284,15 @@ class _IdleTimers:
         return self._begun._replace(since_ms=since_ms)
 
 
-def _passed(before: Quiet, now: Quiet) -> Passed:
-    """Return how much time has passed between the begins of two runs.
+def _passed_ms(before: Quiet, now: Quiet) -> int:
+    """Return how much time has certainly passed between the begins of two runs.
 
-    The clock of a driver may be wrong.  If records came, then no more time has certainly passed than between their
-    event times.
+    The clock of a driver may be wrong.  If records came, then no more time has passed than between their event times.
     """
-    clock_ms = certain_ms = max(0, now.begun_ms - before.begun_ms)
+    passed_ms = now.begun_ms - before.begun_ms
     if before.newest_ms is not None and now.newest_ms is not None and now.newest_ms > before.newest_ms:
-        certain_ms = min(clock_ms, now.newest_ms - before.newest_ms)
-    return Passed(certain_ms, clock_ms)
+        passed_ms = min(passed_ms, now.newest_ms - before.newest_ms)
+    return max(0, passed_ms)
 
 
 def _has_nothing_to_read(extent: Extent, position: int) -> bool:
