@@ -164,7 +164,7 @@ def _built(name: str, build: Build, options: Mapping[str, str]) -> SourceContrac
     try:
         return build(options)
     except OptionError as error:
-        raise error if options else OptionError(f"{error}; {no_table}") from None
+        raise error if options else OptionError(f"{error}; if this is a table: {no_table}") from None
 
 
 def source_of(name: str, options: Mapping[str, str]) -> SourceContract | None:

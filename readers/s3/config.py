@@ -228,7 +228,7 @@ class S3Address(NamedTuple):
 def s3_address(text: str) -> S3Address | None:
     """Parse an address; return None for a text that is not one, such as a path or a URL.
 
-    Raises OptionError for an address with a login, which errors would show.
+    Raises OptionError for an address with a login, which errors would show, or with a host.
     """
     # A key may hold a ``?``, which would begin a query in a URL.
     scheme, separator, place = text.partition("://")
@@ -236,8 +236,11 @@ def s3_address(text: str) -> S3Address | None:
         return None
     bucket, _, key = place.partition("/")
     # Hadoop once took s3n://ID:SECRET@bucket.  A secret may hold a slash.
-    if "@" in bucket or (":" in bucket and not bucket.startswith("arn:")):
-        raise OptionError("a login in an address of S3 is not used; keep it where boto3 finds it")
+    if not bucket.lower().startswith("arn:"):
+        if "@" in bucket or (":" in bucket and "@" in key):
+            raise OptionError("a login in an address of S3 is not used; keep it where boto3 finds it")
+        if ":" in bucket:
+            raise OptionError("an address of S3 begins with the bucket; set AWS_ENDPOINT_URL for another server")
     return S3Address(bucket, key.lstrip("/"))
 
 
