@@ -25,7 +25,7 @@ def await_that(condition, seconds=PATIENCE_S, state=lambda: None):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, state()
-        time.sleep(_POLL_S)  # what is waited for belongs to other processes, which tell a test nothing
+        time.sleep(_POLL_S)  # neither other processes nor threads of the code tell a test what they have done
 
 
 @contextmanager

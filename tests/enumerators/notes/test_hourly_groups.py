@@ -303,6 +303,19 @@ def test_a_run_after_one_that_was_killed_does_not_wait_for_a_stream_that_waits_f
     assert clock.waited_s < 1
 
 
+def test_a_bounded_member_plans_again_if_the_one_that_holds_it_has_come_and_ended_since_its_plan(tmp_path):
+    clock = Clock()
+    early, coming = (GroupFolder(NoteFolder(LocalFolder(tmp_path, "it")), 10, clocks=clock.clocks) for _ in range(2))
+    early.join({"id": "early", "peers": {"coming": ["of before", 1]}}, bounded=True)
+    assert early.bound(100, None).held_by == "coming"
+    coming.join({"id": "coming"}, bounded=True)
+    coming.tell(95)
+    coming.tell_done(done=True)
+    assert early.waits_for("coming")
+    early.bound(100, None)
+    assert not early.waits_for("coming")
+
+
 @pytest.mark.parametrize("count", [2, 3])
 def test_bounded_members_that_can_only_wait_for_each_other_end(tmp_path, count):
     """Each has read its lowest split to the end, and has nothing else below the bound that another sets for it."""
