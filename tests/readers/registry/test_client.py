@@ -211,7 +211,7 @@ def test_a_registry_may_ask_for_a_certificate(tmp_path):
     own, body = str(authority.issue("reader")), b'{"schema": "1"}'
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
     with Answering(answer, tls=server) as there:
-        config = RegistryConfig(f"https://{there.address}", ca_file=str(authority.certificate), deadline_s=0.3)
+        config = RegistryConfig(f"https://{there.address}", ca_file=str(authority.certificate), deadline_s=2)
         assert SchemaRegistry(replace(config, certificate_file=own, deadline_s=30)).schema(1).text == "1"
         with pytest.raises(DeadlineError):
             SchemaRegistry(config).schema(1)
