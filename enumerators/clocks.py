@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 _MOST_PAUSES = 8
+_Any = TypeVar("_Any")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +28,9 @@ class Clocks:
 REAL_CLOCKS = Clocks()
 
 
-def with_pause(pauses_ms: Sequence[int], pause_ms: int) -> list[int]:
-    """Return the last pauses in ms, with one more."""
-    return [*pauses_ms, pause_ms][-_MOST_PAUSES:]
+def with_pause(pauses: Sequence[_Any], pause: _Any) -> list[_Any]:
+    """Return the last pauses, with one more."""
+    return [*pauses, pause][-_MOST_PAUSES:]
 
 
 def usual_ms(pauses_ms: Sequence[int]) -> int:
@@ -39,3 +41,19 @@ def usual_ms(pauses_ms: Sequence[int]) -> int:
     """
     by_length = sorted(pauses_ms)
     return by_length[-2 if len(by_length) > 2 else -1] if by_length else 0
+
+
+class Pause(NamedTuple):
+    """The time between the begins of two bounded runs.
+
+    certain_ms: how much has passed even if a driver's clock was wrong; in a slow topic far less than the clock says.
+    clock_ms: what the wall clock says.
+    """
+
+    certain_ms: int = 0
+    clock_ms: int = 0
+
+    @classmethod
+    def usual(cls, pauses: Sequence[Pause]) -> Pause:
+        """Return the usual times of the last pauses."""
+        return cls(usual_ms([pause.certain_ms for pause in pauses]), usual_ms([pause.clock_ms for pause in pauses]))

@@ -1,6 +1,6 @@
 """The offset JSON: the state of a source in Spark's checkpoint.
 
-    {"v": 9,                         the number of this layout
+    {"v": 10,                        the number of this layout
      "source": "kafka",              the connector that wrote it
      "positions": {"orders-0": 17},  per split the next unread position
      "starts": {"orders-0": 3},      only in the offset where a split first appears, or begins again
@@ -8,11 +8,10 @@
                                     disorder of splits that are cut by probing (inexactSplits)
      "watermark": 1699999999999,     the source's watermark in ms
      "idle": ["orders-1"],           splits that held back no other split
-     "quiet": {"since": {"orders-5": 1700000000123}, "begun": 1700000000000, "pauses": [3600000],
-               "newest": 1699999990000},
+     "quiet": {"since": {"orders-5": 17000123}, "begun": 17000000, "pauses": [[3590000, 3600000]], "newest": 16990000},
                                     for the idle timers of the next run, only in bounded runs: since when splits stand
                                     at their ends, and when the run began, both by its wall clock; the pauses between
-                                    the last runs in ms; the newest event time
+                                    the last runs in ms, certainly and by the clock; the newest event time
      "late": ["orders-2"],           splits that came behind the watermark and have not caught up
      "removed": ["orders-3"],        splits that are no longer found; their positions are kept
      "ended": true,                  all splits are at their configured ends
@@ -33,13 +32,13 @@ because Spark keeps a hundred offsets, each twice.  JSON is compressed by bzip2,
 numbered names become the steps between their numbers: [["orders-", [0, 1, 5]]] stands for orders-0, orders-1 and
 orders-6.
 
-    {"v": 9,
+    {"v": 10,
      "source": "kafka",              and so on: bound, watermark, ended, hollowBy, waits, badRecords and horizon stay
      "packed": "eJyrVkrMT8pKTS..."}  "splits" and their "positions", and all other keys; instead of "starts" the
                                     splits that are "new", and the distance that each is "read"
 
 Keys without a value are left out and the order of keys is fixed, because for Spark an offset is
-new whenever its text is.  The first offset of a query is ``{"v": 9}`` and nothing else.
+new whenever its text is.  The first offset of a query is ``{"v": 10}`` and nothing else.
 
 Whatever changes in these keys, in the group, in the generators or in the snapshot of an enumerator of ours raises
 ``LAYOUT``: a query never continues from what it would misread.
@@ -62,6 +61,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tidegate.alignment.plan import Progress
 from tidegate.alignment.splits import Positions, SplitId
+from tidegate.enumerators.clocks import Pause
 from tidegate.enumerators.contract import Json
 from tidegate.errors import CheckpointError
 
@@ -115,7 +115,7 @@ def _numbered(name: str) -> tuple[str, int]:
     return stem, int(digits)
 
 
-LAYOUT = 9
+LAYOUT = 10
 _MOST_READABLE = 100  # splits
 _SMALL = frozenset({"v", "source", "bound", "watermark", "ended", "hollowBy", "waits", "badRecords", "horizon"})
 _GROWING = frozenset({"idle", "quiet", "late", "removed", "group", "hollow", "generators", "addOns", "enumerator"})
@@ -138,13 +138,13 @@ class Quiet(NamedTuple):
     since_ms: since when each split has stood at its end, by the wall clock of the run.
     begun_ms: when the run began, by the same clock.
     newest_ms: the greatest event time in all splits then; None: there was none.
-    pauses_ms: between the begins of the last runs that stored an offset.
+    pauses: between the begins of the last runs that stored an offset.
     """
 
     since_ms: Positions = MappingProxyType({})
     begun_ms: int = 0
     newest_ms: int | None = None
-    pauses_ms: Sequence[int] = ()
+    pauses: Sequence[Pause] = ()
 
     def to_json(self) -> Json | None:
         """Return the part of the offset; None: the run is not bounded."""
@@ -152,15 +152,15 @@ class Quiet(NamedTuple):
             return None
         newest = {} if self.newest_ms is None else {"newest": self.newest_ms}
         since = dict(sorted(self.since_ms.items()))
-        return {"since": since, "begun": self.begun_ms, "pauses": [*self.pauses_ms], **newest}
+        return {"since": since, "begun": self.begun_ms, "pauses": [[*pause] for pause in self.pauses], **newest}
 
     @classmethod
     def from_json(cls, quiet: Mapping[str, Any]) -> Quiet:
         """Read what ``to_json`` returned.  Raises any of Python's errors if it is broken."""
         if not quiet:
             return cls()
-        pauses_ms = tuple(_int(pause_ms) for pause_ms in quiet["pauses"])
-        return cls(_numbers(quiet["since"]), _int(quiet["begun"]), _optional_int(quiet.get("newest")), pauses_ms)
+        pauses = tuple(Pause(_int(certain_ms), _int(clock_ms)) for certain_ms, clock_ms in quiet["pauses"])
+        return cls(_numbers(quiet["since"]), _int(quiet["begun"]), _optional_int(quiet.get("newest")), pauses)
 
 
 @dataclass(frozen=True, slots=True)

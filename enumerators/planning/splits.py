@@ -13,7 +13,7 @@ from tidegate.alignment.index import TimeIndex
 from tidegate.alignment.plan import Observed
 from tidegate.alignment.splits import Extent, Extents, Positions, SplitId, SplitRange
 from tidegate.alignment.standing import ends_of
-from tidegate.enumerators.clocks import Clocks, usual_ms, with_pause
+from tidegate.enumerators.clocks import Clocks, Pause, with_pause
 from tidegate.enumerators.contract import SplitEnumerator
 from tidegate.enumerators.planning.offset import Offset, Quiet
 from tidegate.enumerators.planning.run_log import RunLog
@@ -230,11 +230,16 @@ class _IdleTimers:
         self.have_begun, self._is_bounded, self._begun_s = True, bounded, self._looked_s
         self._begun = Quiet(begun_ms=self._looked_ms, newest_ms=newest_ms)
         passed_ms = _passed_ms(stored, self._begun)
-        if bounded and stored.begun_ms:
-            # A repeated run must not make a split idle that gets records from hour to hour; half is room for jitter.
-            self._timeout_s = max(self._timeout_s, usual_ms(stored.pauses_ms) / 2000)
-            self._begun = self._begun._replace(pauses_ms=with_pause(stored.pauses_ms, passed_ms))
         self._is_corrected = bounded and passed_ms != self._begun.begun_ms - stored.begun_ms
+        if bounded and stored.begun_ms:
+            usual, pause = Pause.usual(stored.pauses), Pause(passed_ms, max(0, self._begun.begun_ms - stored.begun_ms))
+            # A repeated run must not make a split idle that gets records from hour to hour; half is room for jitter.
+            self._timeout_s = max(self._timeout_s, usual.certain_ms / 2000)
+            if not self._is_corrected and 2 * pause.clock_ms < usual.clock_ms:
+                # In a pause without records the clock alone counts, and event times may usually move slower.
+                passed_ms = passed_ms * usual.certain_ms // usual.clock_ms
+                pause = pause._replace(certain_ms=passed_ms)
+            self._begun = self._begun._replace(pauses=with_pause(stored.pauses, pause))
         # A split may have become quiet long after that run began, and then no time has certainly passed.
         quiet_ms = {split: max(0, passed_ms + stored.begun_ms - at_ms) for split, at_ms in stored.since_ms.items()}
         self._since_s = {split: self._begun_s - each_ms / 1000 for split, each_ms in quiet_ms.items()}

@@ -40,9 +40,11 @@ class Producers(Clock):
 
     ends: when a producer stops, in seconds.
     quiet_s: how much time has passed in which nobody writes, also by looks at the clock.
+    slowness: how much slower than the clock event times move on.
     """
 
     quiet_s = 0.0
+    slowness = 1
 
     def __init__(self, ends=None, **trailing_s):
         super().__init__()
@@ -54,7 +56,9 @@ class Producers(Clock):
         for split, trailing_s in self.trailing_s.items():
             end = min(now, self.ends.get(split, now))
             minutes = range(int(before // MINUTE_S) + 1, int(end // MINUTE_S) + 1)
-            self.logs.times[split] += [DAY_MS + (minute * MINUTE_S - trailing_s) * 1000 for minute in minutes]
+            self.logs.times[split] += [
+                DAY_MS + minute * MINUTE_S * 1000 // self.slowness - trailing_s * 1000 for minute in minutes
+            ]
         super().sleep(seconds)
 
     def __call__(self):
@@ -117,8 +121,10 @@ def test_what_producers_write_between_the_runs_is_not_late_whatever_the_idle_tim
     assert len([split for split, _ in stream.delivered if split == "behind"]) == 24 * 60
 
 
-def test_a_run_that_is_repeated_makes_no_partition_idle_that_gets_its_records_from_hour_to_hour():
+@pytest.mark.parametrize("slowness", [1, 24, 1000])
+def test_a_run_that_is_repeated_makes_no_partition_idle_that_gets_its_records_from_hour_to_hour(slowness):
     clock = Producers(ahead=0, behind=3 * HOUR_S)
+    clock.slowness = slowness
     stream, repeated = Stream(clock), {1: 1, 5: 1, 6: 1, 9: 2, 14: 1}
     for hour in range(20):
         clock.sleep(HOUR_S)
@@ -183,6 +189,19 @@ def test_a_partition_that_ended_stays_idle_in_all_runs_that_come_after_though_ea
         stream.run()
         left.append(len(all_records(clock.logs)) - len(stream.delivered))
     assert left[2:] == [0] * 4
+
+
+@pytest.mark.parametrize("slowness", [24, 1000])
+def test_after_a_topic_that_is_slower_than_the_clock_has_ended_the_next_run_is_free(slowness):
+    clock = Producers(ahead=0, behind=3 * HOUR_S)
+    clock.slowness = slowness
+    stream = Stream(clock)
+    for _ in range(4):
+        clock.sleep(HOUR_S)
+        stream.run()
+    clock.quiet_s += HOUR_S
+    stream.run()
+    assert stream.offset["idle"] == ["behind"]
 
 
 @pytest.mark.parametrize("within", [False, True])

@@ -19,6 +19,7 @@ from tests.support.progresses import MINUTE, NOON, report
 from tidegate import SourceProgress
 from tidegate.alignment.generators import SplitWatermark
 from tidegate.alignment.plan import Progress
+from tidegate.enumerators.clocks import Pause
 from tidegate.enumerators.kafka.topics import KafkaSnapshot
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.notes.others import NOTE_LAYOUT
@@ -181,7 +182,7 @@ def full_offset(splits):
         generators={"by": "Marks", "splits": {"orders-0": said}, "unseen": {"orders-0": 6}},
         bad_records=2,
         add_ons={"windows": {"assigner": "TumblingEventTimeWindows(size=5000)"}},
-        quiet=Quiet({"orders-1": 1_700_000_000_000}, 1_700_000_000_500, 19),
+        quiet=Quiet({"orders-1": 1_700_000_000_000}, 1_700_000_000_500, 19, (Pause(1_800_000, 3_600_000),)),
         horizon_ms=1_700_000_100_000,
     )
     return offset, notes.stored["behind"]
