@@ -46,6 +46,7 @@ class KafkaQuery:
     """
 
     def __init__(self, folder: Folder, *, goes_back: bool = False) -> None:
+        self._logged = _logged(folder)
         self.folder, self.goes_back, logs = folder, goes_back, BatchLogs.read(folder)
         self._read = _our_offset if goes_back else built_in_offset
         self._kind = "tidegate_kafka" if goes_back else "Spark's built-in Kafka source"
@@ -70,6 +71,11 @@ class KafkaQuery:
                 f"CHECKPOINT is {folder.address}, which is not a checkpoint with {self._kind}"
                 f"{'' if goes_back else '; --back is for one with tidegate_kafka'}"
             )
+
+    @property
+    def still_runs(self) -> bool:
+        """Whether Spark has planned or written a batch since the checkpoint was read."""
+        return _logged(self.folder) != self._logged
 
     def standings(self) -> dict[str, BuiltInOffset]:
         """Return the offset of each source after the last written batch, or the one with which it began.
@@ -138,6 +144,10 @@ def _may_begin(begin: BuiltInOffset | None, end: BuiltInOffset | None) -> bool:
 _LOGS = {"offsets", "commits"}
 
 
+def _logged(folder: Folder) -> list[set[str]]:
+    return [{*folder.within(log).files()} for log in sorted(_LOGS)]
+
+
 def make_checkpoint(query: KafkaQuery, new: Folder) -> None:
     """Write the checkpoint from which the other source goes on.
 
@@ -145,7 +155,7 @@ def make_checkpoint(query: KafkaQuery, new: Folder) -> None:
         killed, no written batch is repeated.
 
     Raises OptionError if the query has no batch, or if the new folder is not empty or is in the old one.  Raises
-    CheckpointError if the built-in source cannot go on there.
+    CheckpointError if the built-in source cannot go on there, or if a batch came meanwhile.
     """
     if not query.batches:
         raise OptionError(
@@ -162,6 +172,11 @@ def make_checkpoint(query: KafkaQuery, new: Folder) -> None:
         for name in logged.by_name.keys() & query.sources
     }
     _copy(query.folder, new, but=_LOGS)
+    if query.still_runs:  # it would write the next records, too
+        raise CheckpointError(
+            f"the query of {query.folder.address} still runs: a batch came meanwhile; stop it, and name another --to, "
+            f"because {new.address} now holds a part of the state"
+        )
     commits = query.folder.within("commits")
     for number in query.committed:
         if (stored := commits.read(str(number))) is not None:

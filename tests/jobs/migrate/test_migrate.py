@@ -208,6 +208,21 @@ def test_a_command_that_ends_early_has_written_the_newest_offsets_first_and_all_
     assert offsets_by_room == [*[set()] * 7, {"2"}, {"1", "2"}]
 
 
+@pytest.mark.parametrize("log", ["offsets", "commits"])
+def test_a_query_that_still_runs_is_not_taken_over(tidegate, old, tmp_path, monkeypatch, log):
+    write_checkpoint(old, BEGINS, BATCHES, 2)
+    create = LocalFolder.create
+
+    def create_while_it_runs(folder, name, data):
+        (old / log / "3").write_bytes(b"v1")
+        return create(folder, name, data)
+
+    monkeypatch.setattr(LocalFolder, "create", create_while_it_runs)
+    new = tmp_path / "new"
+    assert f"the query of {old} still runs: a batch came meanwhile; stop it" in tidegate("migrate", old, "--to", new)[0]
+    assert not (new / "offsets").exists()
+
+
 def test_batches_that_were_planned_far_ahead_of_those_written_are_left_out(tidegate, old, tmp_path):
     write_checkpoint(old, BEGINS, BATCHES, 1)
     new = tmp_path / "new"
