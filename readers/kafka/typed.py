@@ -214,7 +214,8 @@ class TypedRecords:
         check_time_type(dotted, kind, unit or (None if has_unit else "ms"))  # that of numbers is detected
         only = self._only(path[0], path[1:])
         value, key = (only, None) if path[0] == "value" else (None, only)
-        return DecodedColumn(TypedRecords(value, key, self.mode, self.sets_aside), path)
+        zeros_are_missing = bool(path[1:]) and not self._decoders[path[0]].writes_zero(path[1:])
+        return DecodedColumn(TypedRecords(value, key, self.mode, self.sets_aside), path, zeros_are_missing)
 
     def _found(self, dotted: str) -> tuple[tuple[str, ...], pa.DataType]:
         """Return the names that lead to a column of the decoded value or key, and its type."""
@@ -240,10 +241,12 @@ class DecodedColumn:
 
     records: decodes that column alone.
     path: the names that lead to it, from ``value`` or ``key`` on.
+    zeros_are_missing: a zero is null, because it may stand for a field that is not set.
     """
 
     records: TypedRecords
     path: tuple[str, ...]
+    zeros_are_missing: bool = False
 
     @property
     def needs_headers(self) -> bool:
@@ -258,4 +261,7 @@ class DecodedColumn:
             parts = [decoded.rows for decoded in self.records.decoded(batch)]
         columns = [part.column(name) for part in parts]
         column = columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
-        return pc.struct_field(column, inner) if inner else column
+        column = pc.struct_field(column, inner) if inner else column
+        if self.zeros_are_missing and (kinds.is_integer(column.type) or kinds.is_floating(column.type)):
+            return pc.if_else(pc.equal(column, 0), pa.nulls(1, column.type)[0], column)
+        return column

@@ -88,6 +88,13 @@ class RegistryColumn:
         fields = [field for field in self.kind if field.name in names]
         return replace(self, kind=pa.struct(fields), names=tuple(field.name for field in fields))
 
+    def writes_zero(self, path: Sequence[str]) -> bool:
+        """Return whether a zero in a field is written, as everything is but numbers of Protobuf without presence.
+
+        path: the names that lead to the field, through structs.
+        """
+        return self.form == "avro" or _messages(self.reader).has_presence(str(self.message), path)
+
     def decoded(self, values: pa.Array, headers: pa.Array | None = None) -> pa.Array:
         """Return the decoded values; a null stays null.
 

@@ -85,6 +85,14 @@ class ProtobufSchema:
             raise NoMessageError(f"the schema has no message {full_name!r}{did_you_mean(full_name, messages)}")
         return messages[full_name]
 
+    def has_presence(self, full_name: str, path: Sequence[str]) -> bool:
+        """Return whether values of a message show that a field of it, or of its messages, is not set."""
+        *outer, last = path
+        message = self.named(full_name)
+        for name in outer:
+            message = message.fields_by_name[name].message_type
+        return bool(message.fields_by_name[last].has_presence)
+
 
 class ProtobufValues:
     """Decodes values of one message, whichever version of its schema has written them.

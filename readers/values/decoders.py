@@ -65,6 +65,9 @@ class ValueDecoder(Protocol):
     def only(self, *paths: Sequence[str]) -> ValueDecoder:
         """Return a decoder of the same values to some of their fields, within the structs that lead to them."""
 
+    def writes_zero(self, path: Sequence[str], /) -> bool:
+        """Return whether a zero in a field is written; if not, a field that is missing is zero, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class StringValues:
@@ -83,6 +86,10 @@ class StringValues:
     def only(self, *_: Sequence[str]) -> StringValues:
         """See ValueDecoder."""
         return self
+
+    def writes_zero(self, _: Sequence[str]) -> bool:
+        """See ValueDecoder."""
+        return True
 
 
 def _as_texts(values: pa.BinaryArray) -> pa.StringArray:
@@ -138,6 +145,10 @@ class JsonValues:
         schema = pa.schema(list(_pruned(self.kind, paths)))
         return JsonValues(schema, keeps_misfits=self.rescues or self.keeps_misfits)
 
+    def writes_zero(self, _: Sequence[str]) -> bool:
+        """See ValueDecoder."""
+        return True
+
 
 def _bare(values: pa.BinaryArray) -> pa.BinaryArray:
     """Return values without the id of a schema, and without blanks around them unless all begin with a brace."""
@@ -181,6 +192,10 @@ class RegistryValues:
     def only(self, *paths: Sequence[str]) -> RegistryValues:
         """See ValueDecoder."""
         return RegistryValues(self.column.only({path[0] for path in paths}) if all(paths) else self.column)
+
+    def writes_zero(self, path: Sequence[str]) -> bool:
+        """See ValueDecoder."""
+        return self.column.writes_zero(path)
 
 
 def _pruned(kind: pa.DataType, paths: Sequence[Sequence[str]]) -> pa.DataType:

@@ -198,6 +198,19 @@ def test_the_event_time_of_a_column_is_the_same_for_rows_and_for_peeks(column, i
     assert times.judge(rows, Horizon()).times.to_pylist() == [NOON_MS, None, None, None]
 
 
+@pytest.mark.parametrize("is_decoded", [True, False])
+@pytest.mark.parametrize(("column", "is_there"), [("at", False), ("in.at", False), ("maybe", True)])
+def test_a_zero_that_protobuf_does_not_write_is_a_missing_event_time(column, is_there, is_decoded):
+    message = """syntax = "proto3";
+    message Order { int64 at = 1; optional int64 maybe = 2; Order.In in = 3; message In { double at = 1; } }"""
+    with registry_of({1: message}, kind="PROTOBUF") as config:
+        typed = TypedRecords(RegistryValues(column_of_subject(config, "protobuf", "orders-value")))
+        read = typed.column(f"value.{column}")
+        rows = batch([header(1) + b"\0\x10\0\x1a\0"])  # maybe is 0, and in is there
+        rows = next(typed.decoded(rows)).rows if is_decoded else rows
+        assert read(rows).to_pylist() == [0 if is_there else None]
+
+
 @pytest.mark.parametrize("column", ["value.at", "value.n.ms"])
 def test_a_plan_passes_no_bad_record_behind_the_first_time(column):
     records = TypedRecords(JsonValues(SCHEMA))
