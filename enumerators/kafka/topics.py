@@ -17,6 +17,7 @@ from uuid import UUID
 from typing_extensions import TypedDict
 
 from tidegate.alignment.splits import Extent, SplitId
+from tidegate.enumerators.clocks import REAL_CLOCKS
 from tidegate.enumerators.contract import Divergence
 from tidegate.enumerators.snapshots import Snapshot
 from tidegate.errors import CheckpointError
@@ -280,7 +281,7 @@ def recreated_since(
     A checkpoint of that source has neither ids of topics nor leader epochs.  The records before a position were in the
     log at that time.  If the first of them, and one of the last two, were stamped later, they belong to another topic.
     Two records are compared, because one may have a wrong time.  It cannot be told if the topic was recreated before
-    that time, or if the new records carry old times.
+    that time, or if the new records carry old times, or times that are still to come, as forecasts do.
 
     A position that is not in its log is left out, because that is data loss in any case.
     """
@@ -292,7 +293,9 @@ def recreated_since(
         p: Divergence(f"the topic {p.topic!r} was deleted and recreated: its first records are too young", begin)
         for p, (begin, at) in read.items()
         if all(
-            seen is not None and seen.position < at and seen.event_time_ms > planned_ms + _CLOCK_SKEW_MS
+            seen is not None
+            and seen.position < at
+            and planned_ms < seen.event_time_ms - _CLOCK_SKEW_MS <= REAL_CLOCKS.wall() * 1000
             for seen in (firsts[p], lasts[p])
         )
     }

@@ -1,6 +1,7 @@
 """Topics that are deleted and recreated, and logs that are cut: a real broker, no Spark."""
 
 import itertools
+import time
 from contextlib import suppress
 
 import numpy as np
@@ -152,6 +153,13 @@ def test_a_topic_that_is_the_same_when_it_is_taken_over_goes_on_though_its_first
     records, last = run(topic).drain(taken_over(topic, 10, OLD + 20_000))
     assert [offset for *_, offset, _ in records] == [10, 11, 12]
     assert "taken_over_ms" not in last["enumerator"]
+
+
+def test_a_topic_of_forecasts_is_the_same_when_it_is_taken_over(kafka, run):
+    topic, now_ms = new_topic(kafka), int(time.time() * 1000)
+    fill(kafka, topic, 12, now_ms + 3_600_000)
+    records, _ = run(topic).drain(taken_over(topic, 10, now_ms))
+    assert [offset for *_, offset, _ in records] == [10, 11]
 
 
 @pytest.mark.parametrize("is_archived", [False, True])
