@@ -21,7 +21,7 @@ from pyarrow import json as arrow_json
 from tidegate.errors import BadRecordError
 from tidegate.readers.arrow import compute as pc
 from tidegate.readers.arrow.arrays import BATCH_BYTES, ends_of, null_bytes, one_text, within_bounds
-from tidegate.readers.arrow.conform import MOST_DIGITS, batch_of, with_leaves
+from tidegate.readers.arrow.conform import MOST_DIGITS, batch_of, mask_of, with_leaves
 from tidegate.readers.arrow.ddl import ddl_of
 from tidegate.readers.arrow.text_values import LONG_FRACTION, timestamps
 from tidegate.readers.formats.bad_records import ChunkRecords, OddRecord
@@ -348,7 +348,8 @@ def _parsed(column: pa.Array, kind: pa.DataType) -> pa.Array:
         return column
     if pa.types.is_struct(kind):
         inner = [_parsed(column.field(number), field.type) for number, field in enumerate(kind)]
-        return pa.StructArray.from_arrays(inner, fields=list(kind), mask=column.is_null())
+        # A mask without nulls in a map ends the process with pyarrow 25.
+        return pa.StructArray.from_arrays(inner, fields=list(kind), mask=mask_of(column))
     if pa.types.is_list(kind) or pa.types.is_map(kind):
         inner = _parsed(column.values, kind.field(0).type)
         return pa.Array.from_buffers(kind, len(column), column.buffers()[:2], offset=column.offset, children=[inner])
