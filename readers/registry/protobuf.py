@@ -7,6 +7,7 @@ it may abort its process, and Google's library reads values by the numbers of th
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -59,8 +60,8 @@ _CONFLUENT = {  # what schemas import from Confluent without a reference
 class ProtobufSchema:
     """The messages of one schema.
 
-    Raises CorruptDataError if the compiler refuses the schema, DeadlineError if it does not end, and InstallationError
-    if the packages of tidegate[registry] are missing.
+    Raises CorruptDataError if the compiler refuses the schema, DeadlineError if it does not end, ConnectorError if it
+    is killed, and InstallationError if the packages of tidegate[registry] are missing.
     """
 
     def __init__(self, schema: RegisteredSchema) -> None:
@@ -234,6 +235,8 @@ def _descriptors(text: str, references: Mapping[str, str]) -> bytes:
             )
         except subprocess.TimeoutExpired:
             raise DeadlineError(f"the Protobuf compiler does not end within {MOST_S} s") from None
+        if ended.returncode == -signal.SIGKILL:  # for want of memory, which says nothing about the schema
+            raise ConnectorError("the Protobuf compiler was killed before it ended")
         if ended.returncode:
             raise CorruptDataError("the Protobuf compiler refuses its schema")
         return target.read_bytes()

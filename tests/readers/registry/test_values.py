@@ -3,6 +3,7 @@
 import datetime as dt
 import itertools
 import json
+import sys
 from decimal import Decimal
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from tests.support.kafka.lab import batch as kafka_rows
 from tests.support.servers.registry_server import AT, avro, avro_value, decoded_as, header, protobuf_value, times
 from tidegate import KafkaSource
 from tidegate.alignment.splits import Horizon
-from tidegate.errors import CorruptDataError, OptionError
+from tidegate.errors import ConnectorError, CorruptDataError, OptionError
 from tidegate.readers.event_time.records import marks_of
 from tidegate.readers.kafka.typed import TypedRecords
 from tidegate.readers.registry.client import RegisteredSchema, RegistryConfig
@@ -182,6 +183,20 @@ class TestProtobuf:
         assert values.decode([sale.SerializeToString()])[0].to_pylist() == [
             {"day": {"year": 2023, "month": 0, "day": 0}, "price": {"value": b"5", "precision": 0, "scale": 0}}
         ]
+
+    def test_a_compiler_that_is_killed_is_no_verdict_on_a_schema(
+        self, config, registry, subject, messages, tmp_path, monkeypatch
+    ):
+        number = registry.register(subject, PROTOBUF.replace("message Other", "message Another"), "PROTOBUF")
+        values = [protobuf_value(number, messages["Order"](at=AT))]
+        killed = tmp_path / "python"
+        killed.write_text("#!/bin/sh\nkill -KILL $$\n")
+        killed.chmod(0o755)
+        with monkeypatch.context() as for_want_of_memory:
+            for_want_of_memory.setattr(sys, "executable", str(killed))
+            with pytest.raises(ConnectorError, match="the Protobuf compiler was killed"):
+                times("protobuf:/at", config, values)
+        assert times("protobuf:/at", config, values) == ([AT], "ms")
 
     def test_a_field_is_a_time(self, config, schema_id, messages):
         order = messages["Order"](at=AT, maybe=0)
