@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tidegate.conformance.checker import Report, Status, Verdict, check_connector, check_data_source
 from tidegate.conformance.data_source.harness import DataSourceHarness, DataSourceHarnessFactory
-from tidegate.conformance.harness import HarnessFactory
+from tidegate.conformance.harness import Harness, HarnessFactory
 from tidegate.conformance.rules import Tier
 from tidegate.errors import OptionError, did_you_mean
 
@@ -79,7 +79,8 @@ def _tier_named(name: str) -> Tier:
 def _harness(name: str) -> HarnessFactory | DataSourceHarnessFactory:
     """Import a harness by its name, MODULE:NAME; it may be in the current folder.
 
-    Raises OptionError, one sentence, for a missing module or attribute, and for a module that fails on import.
+    Raises OptionError, one sentence, for a missing module or attribute, for a module that fails on import, and for
+    what makes no harness, such as the source itself.
     """
     module_name, _, attribute = name.partition(":")
     if not (module_name and attribute):
@@ -99,4 +100,9 @@ def _harness(name: str) -> HarnessFactory | DataSourceHarnessFactory:
     if not hasattr(module, attribute):
         raise OptionError(f"{module_name} has no {attribute}{did_you_mean(attribute, vars(module))}")
     harness: HarnessFactory | DataSourceHarnessFactory = getattr(module, attribute)
+    is_other_class = isinstance(harness, type) and not issubclass(harness, Harness | DataSourceHarness)
+    if is_other_class or not callable(harness):
+        raise OptionError(
+            f"{name!r} is not a harness: name a subclass of Harness or DataSourceHarness, or a function that makes one"
+        )
     return harness

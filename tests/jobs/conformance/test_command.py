@@ -21,7 +21,10 @@ class ForgetfulSource(MemorySource):
 
 class Forgetful(MemoryHarness):
     source_class = ForgetfulSource
+
+number = 5
 """
+HARNESSES = "name a subclass of Harness or DataSourceHarness, or a function that makes one"
 
 
 @pytest.fixture
@@ -99,6 +102,8 @@ orders = partial(Orders)
         (("{here}z:Sound",), "there is no module '{here}z' here or where Python looks"),
         (("json.decoder.sub:Sound",), "there is no module 'json.decoder.sub' here or where Python looks"),
         (("{here}:Sond",), "{here} has no Sond; did you mean 'Sound'?"),
+        (("{here}:ForgetfulSource",), f"'{{here}}:ForgetfulSource' is not a harness: {HARNESSES}"),
+        (("{here}:number",), f"'{{here}}:number' is not a harness: {HARNESSES}"),
         (
             ("{here}:Sound", "--tier", "sparc"),
             "--tier is 'sparc', but contract, spark, faults are the tiers; did you mean 'spark'?",
