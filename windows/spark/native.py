@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 AHEAD_MS = 1
 """How far Spark's watermark must be ahead of the source's watermark, in ms."""
 
+_SUMMED, _SINGLE = "summed up in the source", "single, because of a filter, an expression or an aggregate"
 _OWN_END, _END, _OUTER_END = "__own_end", "__end", "__outer_end"
 _FIRST_END_MS = 2
 """The first end of a window that Spark can close where Flink does: Spark's watermark is at least 0, meaning none."""
@@ -66,11 +67,11 @@ def aggregated(
     summed = summed_up(rows, keys, event_time, assigner, expressions)
     if summed is not None:
         parts, in_source, slices = summed
-        of_source = in_source.rows(rows, AHEAD_MS, {**state, "rows": "summed up in the source"}, slices)
+        of_source = in_source.rows(rows, AHEAD_MS, {**state, "rows": _SUMMED}, slices)
         counted = count_records(of_source, f.col(RECORDS))
         return _aggregated(counted, keys, f.col(TIME), assigner, _sums(parts, in_source), parts.results)
     used = _used_columns(rows, keys, event_time, expressions)
-    marked = relations.with_watermark(rows, AHEAD_MS, used, state)
+    marked = relations.with_watermark(rows, AHEAD_MS, used, {**state, "rows": _SINGLE})
     time = f.unix_millis(f.col(f"`{event_time}`"))  # whole milliseconds, as in Flink
     aggregates = {name: f.expr(text) for name, text in expressions.items()}
     return _aggregated(marked, keys, time, assigner, aggregates, {name: f.col(f"`{name}`") for name in expressions})

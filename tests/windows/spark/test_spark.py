@@ -273,6 +273,7 @@ def test_sliding_windows_of_spark_are_those_of_flink_also_where_the_slide_does_n
 def test_windows_of_spark_are_described_in_the_checkpoint_so_that_a_restart_with_others_is_refused(by_spark):
     reported = [described for described in described_in(by_spark.checkpoint) if "min(position)" in str(described)]
     assert [windows["assigner"] for windows in reported] == ["TumblingEventTimeWindows(offset=2000, size=5000)"]
+    assert [windows["rows"] for windows in reported] == ["single, because of a filter, an expression or an aggregate"]
 
 
 def described_in(checkpoint):
