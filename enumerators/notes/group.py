@@ -55,10 +55,12 @@ class _Peer(NamedTuple):
     pause_ms: int = 0
     pauses_ms: Sequence[int] = ()
 
-    def later(self, passed_ms: int) -> _Peer:
+    def later(self, passed_ms: int, lease_ms: int) -> _Peer:
         """Return the same for a run that began later."""
-        # The wall clock may have been wrong in one of the two runs, so no more counts than is usual.
-        counted_ms = min(passed_ms, usual_ms(self.pauses_ms) or passed_ms)
+        # The wall clock may have been wrong in one of the two runs, so no more counts than is usual.  A lease always
+        # does: after a few runs in quick succession, a retired member would hold back the others for hours.
+        usual = usual_ms(self.pauses_ms)
+        counted_ms = min(passed_ms, max(usual, lease_ms)) if usual else passed_ms
         silent_ms, sign_ms = (None if ms is None else ms + counted_ms for ms in (self.silent_ms, self.sign_ms))
         return self._replace(silent_ms=silent_ms, sign_ms=sign_ms, pause_ms=self.pause_ms + passed_ms)
 
@@ -135,7 +137,9 @@ class GroupFolder:
             self._me = replace(self._me, id=str(state["id"]))
             self._origin = str(state.get("origin", state["id"]))
             passed_ms = max(0, self._joined_ms - int(state.get("begun", self._joined_ms)))
-            self._after, self._peers = state.get("run"), {n: peer.later(passed_ms) for n, peer in self._stored.items()}
+            lease_ms = int(self._lease_s * 1000)
+            self._peers = {name: peer.later(passed_ms, lease_ms) for name, peer in self._stored.items()}
+            self._after = state.get("run")
         if self._clocks.are_real:
             threading.Thread(target=self._renew_for_ever, name="tidegate-group-lease", daemon=True).start()
 

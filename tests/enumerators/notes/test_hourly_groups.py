@@ -176,6 +176,21 @@ def test_a_member_that_is_no_longer_scheduled_frees_the_others_one_run_later(tmp
     assert max(waited_s[6:]) < LEASE_S / 2
 
 
+@pytest.mark.parametrize(("quick_hour", "repeats"), [(0, 1), (3, 8)])
+def test_a_member_that_ran_in_quick_succession_and_is_retired_frees_the_others_no_later(tmp_path, quick_hour, repeats):
+    hourly, unread = Hourly(tmp_path), []
+    for hour in range(8):
+        hourly.write()
+        members = hourly.members[: 1 if hour > quick_hour else 2]
+        for _ in range(1 + repeats * (hour == quick_hour)):
+            in_one_query(hourly, members)
+        unread.append(hourly.unread(0))
+        hourly.pass_an_hour()
+    assert unread[quick_hour + 1] >= 120
+    assert unread[quick_hour + 2 :] == [0] * (6 - quick_hour)
+    assert hourly.late == []
+
+
 def test_a_member_that_is_scheduled_again_is_aligned_again(tmp_path):
     hourly = Hourly(tmp_path)
     for hour in range(16):
