@@ -80,7 +80,7 @@ def _harness(name: str) -> HarnessFactory | DataSourceHarnessFactory:
     """Import a harness by its name, MODULE:NAME; it may be in the current folder.
 
     Raises OptionError, one sentence, for a missing module or attribute, for a module that fails on import, and for
-    what makes no harness, such as the source itself.
+    what makes no harness, such as the source itself or a harness without all methods.
     """
     module_name, _, attribute = name.partition(":")
     if not (module_name and attribute):
@@ -105,4 +105,6 @@ def _harness(name: str) -> HarnessFactory | DataSourceHarnessFactory:
         raise OptionError(
             f"{name!r} is not a harness: name a subclass of Harness or DataSourceHarness, or a function that makes one"
         )
+    if missing := sorted(getattr(harness, "__abstractmethods__", ())):
+        raise OptionError(f"the harness {name!r} lacks {', '.join(missing)}")
     return harness

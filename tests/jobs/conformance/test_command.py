@@ -5,7 +5,7 @@ import pytest
 from tests.conformance.data_source.orders import OrdersSource
 
 MODULE = """
-from tidegate.conformance import Ability, Abilities
+from tidegate.conformance import Ability, Abilities, Harness
 from tests.conformance.memory.reference import MemoryHarness, MemoryReader, MemorySource
 
 class Sound(MemoryHarness):
@@ -21,6 +21,10 @@ class ForgetfulSource(MemorySource):
 
 class Forgetful(MemoryHarness):
     source_class = ForgetfulSource
+
+class Unfinished(Harness):
+    def source(self, options):
+        return MemorySource(options)
 
 number = 5
 """
@@ -104,6 +108,7 @@ orders = partial(Orders)
         (("{here}:Sond",), "{here} has no Sond; did you mean 'Sound'?"),
         (("{here}:ForgetfulSource",), f"'{{here}}:ForgetfulSource' is not a harness: {HARNESSES}"),
         (("{here}:number",), f"'{{here}}:number' is not a harness: {HARNESSES}"),
+        (("{here}:Unfinished",), "the harness '{here}:Unfinished' lacks create_split"),
         (
             ("{here}:Sound", "--tier", "sparc"),
             "--tier is 'sparc', but contract, spark, faults are the tiers; did you mean 'spark'?",
