@@ -59,7 +59,7 @@ def ask_s3(
 ) -> _Answer:
     """Return the answer to a request that may be sent repeatedly.
 
-    request: raises botocore's errors, or a TransientError of its own.
+    request: raises ``failures``, or a TransientError of its own.
 
     operation, target: complete the sentence "cannot ..."; a target is an address such as ``s3://bucket/key``.
     seconds: the deadline of this request, retries included.
@@ -67,8 +67,6 @@ def ask_s3(
 
     Raises the errors of ``s3_error``.  For a TransientError that lasts until the deadline, raises DeadlineError.
     """
-    from botocore.exceptions import BotoCoreError, ClientError
-
     stopped = stopped or threading.Event()
     deadline = Deadline(f"{operation} {target}", seconds, sleep=stopped.wait)
     while True:
@@ -76,7 +74,7 @@ def ask_s3(
             return request()
         except TransientError as problem:
             error = problem
-        except (BotoCoreError, ClientError, OSError) as problem:
+        except failures() as problem:
             translated = s3_error(problem, operation, target)
             if not isinstance(translated, TransientError):
                 raise translated from problem
@@ -86,12 +84,23 @@ def ask_s3(
         deadline.pause(error)
 
 
+def failures() -> tuple[type[Exception], ...]:
+    """Return what requests of boto3's clients raise, besides errors of ours."""
+    from botocore.exceptions import BotoCoreError, ClientError
+    from urllib3.exceptions import HTTPError
+
+    # botocore passes on those of urllib3 if a refusal breaks off.  An OSError is about a file of certificates or of
+    # credentials.
+    return BotoCoreError, ClientError, HTTPError, OSError
+
+
 def s3_error(problem: Exception, operation: str, target: str) -> TidegateError:
-    """Translate the error of a request into a TransientError, ObjectGoneError, OptionError or ConnectorError.
+    """Translate one of the ``failures`` into a TransientError, ObjectGoneError, OptionError or ConnectorError.
 
     operation, target: complete the sentence "cannot ..."; a target contains an address such as ``s3://bucket/key``.
     """
     from botocore import exceptions
+    from urllib3.exceptions import HTTPError
 
     if isinstance(problem, exceptions.ClientError):
         return _refusal(problem.response, operation, target)
@@ -103,6 +112,7 @@ def s3_error(problem: Exception, operation: str, target: str) -> TidegateError:
         exceptions.HTTPClientError,
         exceptions.IncompleteReadError,
         exceptions.ResponseStreamingError,
+        HTTPError,
     )
     if isinstance(problem, passing):
         return TransientError(sentence)

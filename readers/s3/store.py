@@ -15,7 +15,7 @@ from tidegate.readers.objects.values import SMALL_BYTES, Chunk, S3Object
 from tidegate.readers.retry import Deadline
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.readers.s3.listing import Listed, PageRequest, bare_etag, list_page, s3_object
-from tidegate.readers.s3.request import DELETED, OVERWRITTEN, ask_s3, s3_error
+from tidegate.readers.s3.request import DELETED, OVERWRITTEN, ask_s3, failures, s3_error
 from tidegate.readers.s3.signed_get import STEP_BYTES, Answer, boto3_answer, signed_get
 
 _LOG = logging.getLogger("tidegate.reader")
@@ -151,8 +151,6 @@ class ObjectStore:
         return any(listed.obj == obj for listed in page.listed)
 
     def _ask(self, obj: S3Object, start: int, end: int, deadline: Deadline) -> bytes:
-        from botocore.exceptions import BotoCoreError, ClientError
-
         # An endpoint that sends another ETag than it lists also compares that one with a condition.
         etag = self._sent_as.get(obj)
         pinned = {"If-Match": f'"{obj.etag}"'} if obj.etag and etag is None else {}
@@ -165,8 +163,7 @@ class ObjectStore:
             whole = self.config.client().get_object(Bucket=self.bucket, Key=obj.key, Range=span, **condition)
             with closing(whole["Body"]):
                 return self._body(obj, etag, start, end, boto3_answer(whole), deadline)
-        except (BotoCoreError, ClientError, OSError) as problem:
-            # An OSError is about a file of certificates or credentials.  Decoders would take it for damaged data.
+        except failures() as problem:  # decoders would take an OSError for damaged data
             raise s3_error(problem, "read", self.address(obj.key)) from None
 
     def _body(self, obj: S3Object, etag: str | None, start: int, end: int, answer: Answer, deadline: Deadline) -> bytes:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.servers.stub import Answering
 from tidegate.enumerators.folders.folder import LocalFolder
 from tidegate.enumerators.folders.opening import open_folder
 from tidegate.errors import ConnectorError, DeadlineError, OptionError
@@ -102,6 +103,14 @@ def test_a_refused_request_says_whether_it_was_to_read_or_to_write(config):
             ConnectorError, match=f"^the endpoint refused to {operation} the state location s3://state/x: "
         ):
             use()
+
+
+def test_a_refusal_that_breaks_off_is_requested_again():
+    broken_off = b"HTTP/1.1 503 Slow Down\r\nContent-Length: 99\r\n\r\n<Error>"
+    whole = b'HTTP/1.1 200 OK\r\nETag: "1"\r\nContent-Length: 2\r\n\r\n{}'
+    with Answering(broken_off, whole) as there:
+        config = S3ConnectionConfig(f"http://{there.address}", "us-east-1", "a", "b", deadline_s=20)
+        assert open_folder("s3://state/ledger", config).read("a") == (b"{}", '"1"')
 
 
 def test_a_bucket_that_does_not_answer_is_given_up_at_the_deadline():

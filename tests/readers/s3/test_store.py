@@ -27,7 +27,7 @@ from tests.readers.formats.files import parquet_format
 from tests.support.buckets import BODY, SECRET, put
 from tests.support.objects.endpoints import faulty, through
 from tests.support.objects.lab import chunk
-from tests.support.servers.stub import stub
+from tests.support.servers.stub import Answering, stub
 from tests.support.servers.tokens import Authority
 from tidegate.errors import ConnectorError, DeadlineError, ObjectGoneError, OptionError
 from tidegate.readers.objects.values import SMALL_BYTES, S3Object
@@ -359,6 +359,14 @@ def test_a_whole_answer_that_does_not_say_its_length_is_no_other_version(server,
         with pytest.raises(ObjectGoneError, match="was overwritten") as error:
             reader.fetch(obj, 0, obj.size)
         assert error.value.overwritten
+
+
+def test_an_object_whose_refusal_breaks_off_is_requested_again(config):
+    broken_off = b"HTTP/1.1 503 Slow Down\r\nContent-Length: 99\r\n\r\n<Error>"
+    whole = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+    with Answering(broken_off, broken_off, whole) as there:  # to the quick request and to boto3's
+        reader = ObjectStore(replace(config, endpoint=f"http://{there.address}"), "data")
+        assert reader.fetch(S3Object("x", 2, "", 0), 0, 2) == b"{}"
 
 
 def test_an_endpoint_that_is_not_there_is_named_at_the_deadline(config):
