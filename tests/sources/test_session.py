@@ -147,7 +147,7 @@ def test_a_table_whose_options_spark_would_lose_is_refused_and_a_view_keeps_them
             spark.table("given").count()
     finally:
         spark.sql("DROP TABLE given")
-    spark.sql(f"CREATE TEMPORARY VIEW kept {KAFKA}")
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW kept {KAFKA}")
     assert "offset" in spark.table("kept").columns
 
 
