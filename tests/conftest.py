@@ -209,3 +209,14 @@ def spark(tmp_path_factory, forks):
     tidegate.register(session)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def evolving(spark):
+    """The session, whose queries may add and remove sources, and name them."""
+    if spark.version < "4.3":
+        pytest.skip("Spark keeps names of sources from 4.3 on")
+    setting = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+    spark.conf.set(setting, "true")
+    yield spark
+    spark.conf.unset(setting)

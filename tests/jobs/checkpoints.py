@@ -46,7 +46,9 @@ def write_checkpoint(folder, begins, batches, committed, version=1):
         lines = [
             f"{place}:" * names_places + ("-" if source is None else json.dumps(source)) for place, source in places
         ]
-        header = [f"v{1 + names_places}", json.dumps({"batchWatermarkMs": 7, "batchTimestampMs": 1000 + number})]
+        conf = {"spark.sql.shuffle.partitions": "2"}  # Spark 4.2.0 compares it with that of the batch before
+        metadata = {"batchWatermarkMs": 7, "batchTimestampMs": 1000 + number, "conf": conf}
+        header = [f"v{1 + names_places}", json.dumps(metadata)]
         write(folder / "offsets" / str(number), "\n".join([*header, *lines]).encode())
         if number < committed:
             write(folder / "commits" / str(number), b'v1\n{"nextBatchWatermarkMs":7}')

@@ -154,15 +154,6 @@ def go_back(kafka, topic, tmp_path, page, sink, answer):
     assert sink.last == {0: [*range(200)], 1: [*range(90)]}
 
 
-@pytest.fixture
-def evolving(spark):
-    """Let queries add and remove sources."""
-    setting = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
-    spark.conf.set(setting, "true")
-    yield spark
-    spark.conf.unset(setting)
-
-
 class Query:
     """A query over named sources; keeps the offsets that each batch writes, by the name of the source."""
 

@@ -35,7 +35,6 @@ SECOND = 1_000
 PARTITIONS = "spark.sql.shuffle.partitions"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 STATE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 STRATEGY = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=10))
 
 
@@ -105,25 +104,17 @@ def test_a_restart_has_the_buckets_of_its_checkpoint_with_other_partitions_and_a
     assert run(5, later, changes=True) == [(NOON + 120 * SECOND, 7)] * 12
 
 
-@pytest.fixture
-def source_evolution(spark):
-    spark.conf.set(EVOLUTION, "true")
-    yield
-    spark.conf.unset(EVOLUTION)
-
-
-@pytest.mark.usefixtures("source_evolution")
-def test_named_sources_keep_their_names_and_go_on_in_another_order(spark, tmp_path):
+def test_named_sources_keep_their_names_and_go_on_in_another_order(evolving, tmp_path):
     """Windows over two of them are Spark's own aggregation, and those over the third are of the operator."""
     names = ("left", "right", "third")
     sources = {name: MemorySource(path=str(tmp_path / name), watermarks=STRATEGY) for name in names}
-    formats = {name: register_source(spark, source) for name, source in sources.items()}
+    formats = {name: register_source(evolving, source) for name, source in sources.items()}
 
     def run(names, times):
         append(sources["left"].path, a=times)
         append(sources["right"].path, b=times[::2])
         append(sources["third"].path, c=times[2::3])
-        *rows, third = (spark.readStream.format(formats[name]).name(name).load() for name in (*names, "third"))
+        *rows, third = (evolving.readStream.format(formats[name]).name(name).load() for name in (*names, "third"))
         both, of_third = (
             tidegate.windowed(of, "split", "timestamp").window(tumbling(60))
             for of in (rows[0].unionByName(rows[1]), third)
