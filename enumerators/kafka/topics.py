@@ -290,7 +290,7 @@ def recreated_since(
     firsts = peek(client, {p: begin for p, (begin, _) in read.items()})
     lasts = peek(client, {p: max(begin, at - _LAST) for p, (begin, at) in read.items()})
     return {
-        p: Divergence(f"the topic {p.topic!r} was deleted and recreated: its first records are too young", begin)
+        p: Divergence(f"the topic {p.topic!r} was recreated: its first records are younger than the last batch", begin)
         for p, (begin, at) in read.items()
         if all(
             seen is not None
