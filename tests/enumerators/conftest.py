@@ -1,6 +1,7 @@
 """Fixtures for enumerators: an S3 endpoint, and folders."""
 
 import tempfile
+import uuid
 from contextlib import ExitStack
 from functools import partial
 
@@ -30,7 +31,8 @@ def config(server, s3_config):
 @pytest.fixture(params=["disk", "bucket"])
 def location(request, tmp_path):
     """A state location of the test's own, on a disk and in the bucket ``state``."""
-    return str(tmp_path / "a state") if request.param == "disk" else f"s3://state/a {tmp_path.name}+%41/"
+    # pytest gives the name of a folder that is gone to another test.
+    return str(tmp_path / "a state") if request.param == "disk" else f"s3://state/a {uuid.uuid4().hex}+%41/"
 
 
 @pytest.fixture
