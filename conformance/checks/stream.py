@@ -249,7 +249,7 @@ def _expect_quiet(planner: StreamPlanner, patience_s: float) -> None:
     while grown := Resources.now().beyond(before):
         if time.monotonic() > until:
             raise ConformanceError(f"after {_CYCLES} more readers there are {grown}")
-        time.sleep(_POLL_S)  # nothing reports the end of a thread, a socket or a process of someone else
+        time.sleep(_POLL_S)  # nothing reports when a thread, socket or process of the connector ends
 
 
 @source_rule("STREAM-10", needs=(Side.STREAM, Side.CLASS))

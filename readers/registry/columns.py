@@ -89,7 +89,7 @@ class RegistryColumn:
         return replace(self, kind=pa.struct(fields), names=tuple(field.name for field in fields))
 
     def writes_zero(self, path: Sequence[str]) -> bool:
-        """Return whether a zero in a field is written, as everything is but numbers of Protobuf without presence.
+        """Return whether a zero in a field was really written; Protobuf omits it from a field without presence.
 
         path: the names that lead to the field, through structs.
         """

@@ -66,7 +66,7 @@ class ValueDecoder(Protocol):
         """Return a decoder of the same values to some of their fields, within the structs that lead to them."""
 
     def writes_zero(self, path: Sequence[str], /) -> bool:
-        """Return whether a zero in a field is written; if not, a field that is missing is zero, too."""
+        """Return whether a zero in a field was really written; otherwise it may stand for an unset field."""
 
 
 @dataclass(frozen=True, slots=True)
