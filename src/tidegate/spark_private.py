@@ -10,7 +10,7 @@ import logging
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from types import ModuleType, SimpleNamespace
+from types import ModuleType, SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
+_PLANNER = "pyspark.sql.streaming.python_streaming_source_runner"
 _DRIVER_WORKER = "pyspark.sql.streaming.transform_with_state_driver_worker"
 STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"
 """The setting with the number of shuffle partitions that the checkpoint of a query fixes.  Tasks see it."""
@@ -138,21 +139,29 @@ def _print_exc() -> None:
         traceback.print_exc()
 
 
+def _print_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if not isinstance(error, ConnectionError):  # of the connection to Java: all others are sent through it
+        sys.__excepthook__(kind, error, trace)
+
+
 QUIET_TRACEBACK = SimpleNamespace(print_exc=_print_exc, format_exc=traceback.format_exc)
 """What PySpark's daemon uses of the module ``traceback``."""
 
 
 def end_quietly() -> None:
-    """Make this process quiet, if it is a worker of PySpark's own daemon.
+    """Make this process quiet, if it is a worker of PySpark's own daemon, or plans a stream.
 
     Java closes the connection of a worker when the session ends, when the worker was idle for a minute, and when a task
-    needs no more rows.  PySpark's daemon then prints a BrokenPipeError for each worker.
+    needs no more rows.  PySpark's daemon then prints a BrokenPipeError for each worker.  A planner sometimes prints one
+    when its stream is stopped, if it is not killed first.
 
-    Called whenever such a worker gets a source, so that its first task is also quiet.  Spark plans batch queries in
+    Called whenever such a process gets a source, so that its first task is also quiet.  Spark plans batch queries in
     workers of that daemon, whatever ``spark.python.daemon.module`` is.
     """
     if (main := _main_of("pyspark.daemon")) is not None:
         main.traceback = QUIET_TRACEBACK
+    if _main_of(_PLANNER) is not None:
+        sys.excepthook = _print_uncaught
 
 
 def print_nothing() -> None:

@@ -284,3 +284,30 @@ def test_a_worker_that_got_a_source_ends_quietly_when_java_closes_its_connection
     assert after.startswith("Traceback")
     assert after.endswith("\nZeroDivisionError: division by zero\n")
     assert after.count("Error") == 1
+
+
+PLANNER = """
+import socket, sys
+from pyspark.sql.streaming import python_streaming_source_runner as planner
+from tidegate.spark_private import end_quietly
+
+sys.modules["__main__"] = planner
+if sys.argv[1] == "quiet":
+    end_quietly()
+if sys.argv[2] == "fails":
+    raise ZeroDivisionError
+ours, javas = socket.socketpair()
+javas.close()  # as when a stream is stopped
+file = ours.makefile("rwb", 65536)
+planner.main(file, file)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "what", "says"),
+    [("as before", "stopped", "BrokenPipeError"), ("quiet", "stopped", ""), ("quiet", "fails", "ZeroDivisionError")],
+)
+def test_a_planner_ends_quietly_when_its_stream_is_stopped(how: str, what: str, says: str) -> None:
+    ended = subprocess.run([sys.executable, "-c", PLANNER, how, what], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.strip().rpartition("\n")[2].partition(":")[0] == says
