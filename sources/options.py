@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _LOG = logging.getLogger("tidegate.planner")
-_USER = re.compile(r"//[^\s'\":/@]*(?::[^\s'\"]*)?@")  # a secret may hold a slash
+_USER = re.compile(r"//[^:/@]*(?::.*)?@", re.DOTALL)  # a secret may hold a slash, a space or a quote
 _SIGN = re.compile(r"([+-]?)\s*(.*)", re.DOTALL)
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*", re.ASCII)
 _UNITS = {

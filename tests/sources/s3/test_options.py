@@ -55,7 +55,7 @@ DISORDER = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=1))
             {"queue_url": "my-queue"},
             "the option 'queue_url' is 'my-queue': expected the URL of a queue, such as https://",
         ),
-        ({"queue_url": "https://me:hidden@host/q"}, "^the option 'queue_url' is 'https://host/q': a user or a"),
+        ({"queue_url": "https://me:hid den's@host/q"}, "^the option 'queue_url' is 'https://host/q': a user or a"),
         ({"path": "s3n://id:hid/den@bucket/in"}, "^the option 'path' is 's3n://bucket/in': a login in an address"),
         ({"path": "s3://hidden@bucket/in"}, "^the option 'path' is 's3://bucket/in': a login in an address"),
         ({"path": "s3://host:9000/bucket"}, "'s3://host:9000/bucket': an address of S3 begins with the bucket; set"),
