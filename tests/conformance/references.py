@@ -142,13 +142,17 @@ def aside(reader=AsideReader):
     return sinful(source=AsideSource, reader=reader, harness=AsideHarness)
 
 
-class PeekingEnumerator(MemoryEnumerator):
-    """Has no time index, and leaves the greatest times to the planner's peeks, as the page on connectors allows."""
-
-    lookup = None
+class LookingUpEnumerator(MemoryEnumerator):
+    """Leaves the greatest times to the planner's peeks, as the page on connectors allows."""
 
     def latest(self, ends, horizon):
         return {}
+
+
+class PeekingEnumerator(LookingUpEnumerator):
+    """Has no time index either."""
+
+    lookup = None
 
 
 class PlacedSource(MemorySource):
@@ -189,7 +193,8 @@ class WithoutIndex(MemoryHarness):
     abilities = MemoryHarness.abilities.cannot(Ability.TIME_INDEX, "it has none")
 
 
-WITHOUT_INDEX = {
+WITHOUT_LATEST = {
+    "lookups": sinful(enumerator=LookingUpEnumerator),
     "peeks": sinful(enumerator=PeekingEnumerator, harness=WithoutIndex),
     "reads": sinful(enumerator=ReadingEnumerator, reader=PlacedReader, source=PlacedSource, harness=WithoutIndex),
 }

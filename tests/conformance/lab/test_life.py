@@ -3,7 +3,7 @@
 import pytest
 
 from tests.conformance.memory.reference import MemoryEnumerator, MemoryHarness, MemoryReader
-from tests.conformance.references import WITHOUT_INDEX, sinful
+from tests.conformance.references import WITHOUT_LATEST, sinful
 from tidegate.conformance.checker import Status, judge
 from tidegate.conformance.checks import align
 from tidegate.conformance.lab import query
@@ -52,16 +52,16 @@ def lab():
         yield lab
 
 
-@pytest.mark.parametrize("kind", WITHOUT_INDEX)
+@pytest.mark.parametrize("kind", WITHOUT_LATEST)
 def test_each_kind_of_connector_that_the_page_speaks_of_keeps_aligned_in_random_lives(kind, monkeypatch):
     monkeypatch.setattr(align, "_SECONDS", 0)
-    verdict = judge(rule_named("WHOLE-1"), WITHOUT_INDEX[kind])
+    verdict = judge(rule_named("WHOLE-1"), WITHOUT_LATEST[kind])
     assert verdict.status is Status.PASSED, verdict.explained()
 
 
-@pytest.mark.parametrize("kind", WITHOUT_INDEX)
-def test_without_an_index_the_last_row_may_stand_for_the_greatest_time(kind):
-    with Lab(WITHOUT_INDEX[kind]) as lab:
+@pytest.mark.parametrize("kind", WITHOUT_LATEST)
+def test_without_latest_the_last_row_may_stand_for_the_greatest_time(kind):
+    with Lab(WITHOUT_LATEST[kind]) as lab:
         life = Life(lab, drift_s=10, disorder_s=6)
         split = lab.split()
         life.append(split, [0])
