@@ -173,17 +173,21 @@ def a_split_is_complete_only_once_nothing_comes(lab: Lab) -> None:
     """A split is complete only once nothing can come.
 
     Rows that come after a split is complete are late, and a split that never completes holds back all others. If splits
-    can grow, it is not complete before the writer's finish(), and afterwards it never changes.
+    can grow, it is not complete before the writer's finish(), and afterwards it never changes or disappears unread.
 
-    Look at: the order of requests: ask for completeness first, then for the end; a finish that the enumerator never
-    looks for; a split without rows, which is not complete for that alone.
+    Look at: a discover() that returns only open splits; the order of requests: ask for completeness first, then for the
+    end; a finish that the enumerator never looks for; a split without rows, which is not complete for that alone.
     """
     split = lab.split()
     source, enumerator = lab.opened()
     ends: dict[SplitId, int] = {}
+    known: set[SplitId] = set()
 
     def look() -> Mapping[SplitId, Extent]:
         extents = enumerator.extents(enumerator.discover())
+        known.update(extents)
+        gone = sorted(known - extents.keys())
+        lab.expect(not gone, f"{listed(gone)} has rows that are not read, but discover() or extents() leaves it out")
         for name, extent in extents.items():
             if name in ends:
                 lab.expect(extent.complete, f"{name!r} was complete, but no longer is")

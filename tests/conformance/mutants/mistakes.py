@@ -16,6 +16,10 @@ _PEEK = """AND id >= ? ORDER BY id"
         return {s: next(self._heads(query, s, position"""
 _LOOKUP = "SELECT min(id), at_ms FROM outbox WHERE shard = ? AND at_ms >= ? HAVING min(id) IS NOT NULL"
 _LOST = "(extent is None or extent.begin > wanted.start)"
+_FOUND = 'return [shard for (shard,) in self._database.rows("SELECT shard FROM shards")]'
+_COMES_AND_GOES = """self._odd = not getattr(self, "_odd", False)
+        there = self._database.rows("SELECT shard FROM shards WHERE ? OR NOT complete", self._odd)
+        return [shard for (shard,) in there]"""
 _BEGIN = "(SELECT min(id) FROM outbox o WHERE o.shard = s.shard)"
 
 
@@ -67,6 +71,18 @@ MISTAKES = [
         "SPLIT-14",
         "complete=bool(row[2])",
         "complete=bool(row[2]) or row[0] == row[1]",
+    ),
+    (
+        "a complete shard comes and goes",
+        "SPLIT-14",
+        _FOUND,
+        _COMES_AND_GOES,
+    ),
+    (
+        "only open shards are found",
+        "SPLIT-14",
+        "SELECT shard FROM shards",
+        "SELECT shard FROM shards WHERE NOT complete",
     ),
     ("later shards begin at their end, too", "SPLIT-1", "at_end = first and ", "at_end = "),
     ("rows are fetched by one page", "READ-5", 'AND id < ? ORDER BY id"', 'AND id < ? ORDER BY id LIMIT 10000"'),
