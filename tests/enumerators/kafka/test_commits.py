@@ -12,12 +12,15 @@ from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailable
 from kafka.structs import OffsetAndMetadata
 
 from tests.support.command import await_that
-from tests.support.streams import NOON, available_now, even_times, every, kafka_source, new_topic
+from tests.support.logs import coordinating, drain
+from tests.support.streams import NOON, even_times, every, kafka_source, new_topic
+from tidegate import KafkaSource
 from tidegate.enumerators.kafka import commits as commits_module
 from tidegate.enumerators.kafka.commits import GroupCommits
 from tidegate.enumerators.kafka.enumerator import KafkaEnumerator
 from tidegate.enumerators.kafka.offsets import OffsetsSpec, resolve
 from tidegate.enumerators.kafka.subscription import Subscribe
+from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import OptionError
 from tidegate.readers.kafka.client import EARLIEST, KafkaClient
 from tidegate.readers.kafka.config import KafkaConnectionConfig, TopicPartition
@@ -179,13 +182,13 @@ def test_a_partition_without_a_commit_is_an_error_by_default(kafka, topic, group
         starts(kafka, topic, group)
 
 
-def test_a_stream_takes_over_from_a_group_and_shows_its_lag_in_another_one(
-    spark, kafka, topic, group, committed, tmp_path
-):
+def test_a_query_takes_over_from_a_group_and_shows_its_lag_in_another_one(kafka, topic, group, committed):
     commit_as_consumer(kafka, f"{group}-before", topic, {0: 13, 1: 4})
-    fields = {"starting_group_id": f"{group}-before", "commit_group_id": group}
-    frame = kafka_source(kafka, topic, **fields).read_stream(spark).select("partition", "offset")
-    assert available_now(frame, tmp_path).offsets() == [(p, at) for p, at in every([20, 10]) if at >= (13, 4)[p]]
+    options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
+    options |= {"startingGroupId": f"{group}-before", "commitGroupId": group}
+    with coordinating(KafkaSource.from_options(options)) as run:
+        records, _ = drain(run, INITIAL_OFFSET)
+    assert sorted(records) == [(f"{topic}-{p}", at) for p, at in every([20, 10]) if at >= (13, 4)[p]]
     await_that(lambda: committed() == {0: 20, 1: 10})
 
 
