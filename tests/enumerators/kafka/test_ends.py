@@ -1,13 +1,13 @@
 """Ends by time: of logs that grow, that are cut or deleted, and before the time has come; a real broker, no Spark."""
 
 import time
-from contextlib import ExitStack, closing
+from contextlib import closing
 
 import pytest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from tests.enumerators.kafka.test_enumerator import transactional
-from tests.enumerators.kafka.test_recreation import KILLS_BROKERS, OLD, Run, archived, drained_without, fill, new_topic
+from tests.enumerators.kafka.test_recreation import KILLS_BROKERS, OLD, archived, drained_without, fill, new_topic
 from tests.support.command import await_that
 from tests.support.logs import Clock
 from tidegate import KafkaSource
@@ -22,7 +22,6 @@ from tidegate.enumerators.planning.offset import INITIAL_OFFSET
 from tidegate.errors import DataLossError, OptionError, PositionGoneError
 from tidegate.readers.kafka.config import TopicPartition
 from tidegate.readers.kafka.wire.connection import BrokerConnection
-from tidegate.servers import KafkaServer
 
 END = {"ending_timestamp": OLD + 5_000}  # at offset 5
 
@@ -91,20 +90,15 @@ def test_an_end_that_a_run_finds_without_rows_to_read_is_kept_too(kafka, run, be
     assert run(topic, **END).drain(last) == ([], last)
 
 
-def test_an_end_that_is_the_first_record_of_another_leader_is_kept_too():
-    with KafkaServer() as kafka, ExitStack() as made:
-
-        def run():
-            return made.enter_context(closing(Run(kafka, topic, **END)))
-
-        topic = new_topic(kafka, 5)
-        _, last = run().drain()
-        kafka.restart()
-        fill(kafka, topic, 5, OLD + 5_000)
-        records, last = run().drain(last)
-        assert records == []
-        kafka.delete_before(topic, {0: 10})
-        assert run().drain(last) == ([], last)
+def test_an_end_that_is_the_first_record_of_another_leader_is_kept_too(kafka, run):
+    topic = new_topic(kafka, 5)
+    _, last = run(topic, **END).drain()
+    kafka.restart()
+    fill(kafka, topic, 5, OLD + 5_000)
+    records, last = run(topic, **END).drain(last)
+    assert records == []
+    kafka.delete_before(topic, {0: 10})
+    assert run(topic, **END).drain(last) == ([], last)
 
 
 def test_unread_records_before_a_time_are_lost_when_retention_passes_that(kafka, run):
