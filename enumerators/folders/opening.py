@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from tidegate.enumerators.folders.folder import FileInfo, Folder, LocalFolder, Stored
 from tidegate.errors import ConnectorError, OptionError
-from tidegate.readers.s3.config import S3Address, S3ConnectionConfig, local_path, s3_address
+from tidegate.readers.s3.config import S3Address, S3ConnectionConfig, is_local, local_path, s3_address
 from tidegate.readers.s3.listing import Page, PageRequest, list_pages
 from tidegate.readers.s3.request import ask_s3
 
@@ -126,6 +126,6 @@ def open_folder(
         if not address.bucket:
             raise OptionError(f"{option} is {location!r}, which names no bucket")
         return BucketFolder(config, address.folder, noun)
-    if not location.lower().startswith("file:") and ("://" in location or not location.strip()):
+    if not is_local(location):
         raise OptionError(f"{option} is {location!r}; it must be a path, or s3://bucket/prefix")
     return LocalFolder(local_path(location), noun)

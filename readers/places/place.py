@@ -17,7 +17,7 @@ from tidegate.errors import ConnectorError, ObjectGoneError
 from tidegate.readers.bad_record_files import BadRecordFiles
 from tidegate.readers.objects.file import ObjectFile
 from tidegate.readers.objects.values import SMALL_BYTES, S3Object
-from tidegate.readers.s3.config import S3Address, S3ConnectionConfig, local_path, s3_address
+from tidegate.readers.s3.config import S3Address, S3ConnectionConfig, is_local, local_path, s3_address
 from tidegate.readers.s3.request import ask_s3
 from tidegate.readers.s3.store import ObjectStore
 
@@ -25,9 +25,7 @@ from tidegate.readers.s3.store import ObjectStore
 def check_location(location: str) -> str:
     """Return a location; raises ValueError unless it is a path, a ``file:`` URL or ``s3://bucket/prefix``."""
     address = s3_address(location)
-    scheme, separator, _ = location.partition("://")
-    is_folder = location.strip() and (not separator or scheme.lower() == "file")
-    if not (is_folder if address is None else address.bucket):
+    if not (is_local(location) if address is None else address.bucket):
         raise ValueError("expected a folder, or s3://bucket/prefix")
     return location
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import re
 import threading
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -203,6 +204,7 @@ def _assumed_role(fetcher: Any) -> Any:
     return AssumedRole()
 
 
+_OF_A_SCHEME = re.compile(r"[^/]{2,}:/")  # a letter alone is a drive
 _SCHEMES = {"s3", "s3a", "s3n"}  # Hadoop's s3a and s3n mean the same as s3
 
 
@@ -242,6 +244,11 @@ def s3_address(text: str) -> S3Address | None:
         if ":" in bucket:
             raise OptionError("an address of S3 begins with the bucket; set AWS_ENDPOINT_URL for another server")
     return S3Address(bucket, key.lstrip("/"))
+
+
+def is_local(text: str) -> bool:
+    """Return whether a text is a path or a ``file:`` URL, and not of another file system, such as ``dbfs:/x``."""
+    return bool(text.strip()) and (text.lower().startswith("file:") or _OF_A_SCHEME.match(text) is None)
 
 
 def local_path(text: str) -> Path:
