@@ -38,7 +38,7 @@ _KEEP_THE_OLDER = {"spark.sql.streaming.stopActiveRunOnRestart": "false"}
 _REDACTED_OPTIONS = "spark.sql.redaction.options.regex"
 _HIDDEN_TOO = r"(?i:basic\.auth\.user\.info|keystore\.key|jaas\.config)"
 """Secret options whose names Spark's own ``spark.redaction.regex`` does not find."""
-_LONGEST_FOLDER = 60  # bytes: the path of a socket has at most 104 (macOS), and its name takes 43 of them
+_SHORT_FOLDER = "/tmp"  # noqa: S108 - of sockets, whose paths have at most 104 bytes; YARN's own folder has more
 _hinted = False
 
 
@@ -50,6 +50,9 @@ def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int
     ``spark.python.unix.domain.socket.enabled``: the rows of a small task come from Python at once.  Over TCP
     they wait 40 ms for a delayed acknowledgement.
 
+    ``spark.python.unix.domain.socket.dir``: ``/tmp``.  Java's temporary folder has too long a path on YARN, so that
+    neither driver nor workers would start.
+
     ``spark.sql.streaming.stopActiveRunOnRestart``: a query whose checkpoint is in use by an active query ends with an
     error.  Otherwise Spark would end the older query, which then looks as if it were done.
 
@@ -59,8 +62,8 @@ def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int
         ``spark.pyspark.python``, must have tidegate, or no task begins.
 
     ``docs/operations.md`` has the gain of sockets and daemon.  Spark reads them when executors begin, so a running
-    session cannot take them.  But with a local master ``register`` sets both, the sockets if Java's temporary folder
-    has a short path.  Windows has neither such sockets nor the daemon.
+    session cannot take them.  But with a local master ``register`` sets both.  Windows has neither such sockets nor the
+    daemon.
 
     A client of Spark Connect can set only ``stopActiveRunOnRestart``.  The others are left out if SPARK_REMOTE is set,
     if PySpark is only a client, or if a remote session runs.
@@ -70,7 +73,7 @@ def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int
     if sys.platform == "win32":
         return {**_NO_BARS, **_KEEP_THE_OLDER}
     daemon = {_DAEMON: _OUR_DAEMON} if worker_daemon else {}
-    return {**_NO_BARS, **_KEEP_THE_OLDER, _UNIX_SOCKETS: "true", **daemon}
+    return {**_NO_BARS, **_KEEP_THE_OLDER, _UNIX_SOCKETS: "true", _SOCKET_FOLDER: _SHORT_FOLDER, **daemon}
 
 
 def set_up_workers(spark: SparkSession, *, is_local: bool) -> None:
@@ -86,8 +89,9 @@ def set_up_workers(spark: SparkSession, *, is_local: bool) -> None:
         conf = java_context(spark).sc().conf()  # PySpark gives copies only
         if _DAEMON in missing:
             conf.set(_DAEMON, _OUR_DAEMON)
-        if _UNIX_SOCKETS in missing and len(os.fsencode(_socket_folder(spark))) <= _LONGEST_FOLDER:
+        if _UNIX_SOCKETS in missing:
             conf.set(_UNIX_SOCKETS, "true")
+            conf.set(_SOCKET_FOLDER, spark.conf.get(_SOCKET_FOLDER, None) or _SHORT_FOLDER)
     elif _UNIX_SOCKETS in missing and not _hinted:
         _hinted = True
         place = (
@@ -103,12 +107,6 @@ def redact_secrets(spark: SparkSession) -> None:
     hidden = spark.conf.get(_REDACTED_OPTIONS) or ""  # Spark's own value hides URLs
     if _HIDDEN_TOO not in hidden:
         spark.conf.set(_REDACTED_OPTIONS, f"{hidden}|{_HIDDEN_TOO}" if hidden else _HIDDEN_TOO)
-
-
-def _socket_folder(spark: SparkSession) -> str:
-    """Return the folder of Unix sockets of Spark's Java, and that of Python workers."""
-    java = java_of(spark).System
-    return str(spark.conf.get(_SOCKET_FOLDER, None) or java.getProperty("java.io.tmpdir"))
 
 
 def register_source(spark: SparkSession, source: SourceContract) -> str:

@@ -2,7 +2,7 @@
 
 Run it every hour: each run continues where the last one ended.
 
-FOLDER: where driver and executors read and write the same files, such as s3a://bucket/orders or hdfs:///orders.
+FOLDER: where driver and executors read and write the same files, such as s3a://bucket/orders or /orders of HDFS.
 """
 
 import sys

@@ -72,6 +72,13 @@ def disordered(seed):
     return times
 
 
+def folders_of_java(home):
+    """Return the settings of temporary folders as YARN has them, below which no path of a Unix socket has room."""
+    folder = home / ("of_a_container_of_yarn_" * 4)
+    folder.mkdir(exist_ok=True)
+    return {f"spark.{process}.extraJavaOptions": f"-Djava.io.tmpdir={folder}" for process in ("driver", "executor")}
+
+
 @pytest.fixture(scope="module")
 def own_bucket(s3):
     bucket = Bucket(s3)
@@ -107,9 +114,9 @@ def survived(kafka, s3, own_bucket, tmp_path_factory):
     folders = [str(objects), *(out for _, out, _ in of_topics)]
 
     def start(master, partitions, *others, ends):
-        settings = {**SETTINGS, PARTITIONS: partitions, **dict(setting.split("=", 1) for setting in others)}
+        given = {PARTITIONS: partitions, **dict(setting.split("=", 1) for setting in others)}
         queries = [("tests.sources.driver:start_objects", str(objects), {**of_objects, "ends": ends}), *of_topics]
-        arguments = (master, json.dumps(settings), json.dumps(queries))
+        arguments = (master, json.dumps({**SETTINGS, **folders_of_java(home), **given}), json.dumps(queries))
         return start_module("tests.sources.killable", home, *arguments, **s3.environment)
 
     def numbers_of_commits():
