@@ -98,6 +98,19 @@ def no_token(_):
 DAY = dt.timedelta(days=1)
 
 
+_SIGNS = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+
 class Authority:
     """A CA; all its files lie in ``folder``, the CA's own certificate as ``certificate``."""
 
@@ -134,6 +147,12 @@ class Authority:
         made = x509.CertificateBuilder().subject_name(subject).issuer_name(self._name).public_key(key)
         made = made.serial_number(x509.random_serial_number()).not_valid_before(now - DAY).not_valid_after(now + until)
         made = made.add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
+        # Python 3.13 asks for the key of the CA, and for its use.
+        of_ca = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        made = made.add_extension(of_ca, critical=False)
+        made = made.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        if is_ca:
+            made = made.add_extension(_SIGNS, critical=True)
         if host is not None:
             made = made.add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address(host))]), critical=False)
         return made.sign(self._key, hashes.SHA256())
