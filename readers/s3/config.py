@@ -248,7 +248,9 @@ def s3_address(text: str) -> S3Address | None:
 
 def is_local(text: str) -> bool:
     """Return whether a text is a path or a ``file:`` URL, and not of another file system, such as ``dbfs:/x``."""
-    return bool(text.strip()) and (text.lower().startswith("file:") or _OF_A_SCHEME.match(text) is None)
+    if text.lower().startswith("file:"):
+        return True
+    return bool(text.strip()) and "://" not in text and _OF_A_SCHEME.match(text) is None
 
 
 def local_path(text: str) -> Path:

@@ -12,7 +12,9 @@ from tidegate.readers.places.place import BadRecordFolder, check_location
 from tidegate.readers.s3.config import S3ConnectionConfig
 
 
-@pytest.mark.parametrize("location", ["", " ", "s3://", "s3:///x", "https://bucket/x", "dbfs:/x"])
+@pytest.mark.parametrize(
+    "location", ["", " ", "s3://", "s3:///x", "https://bucket/x", "s://b/x", "/s3://b/x", "dbfs:/x"]
+)
 def test_a_location_that_is_none_is_refused(location):
     with pytest.raises(ValueError, match="expected a folder, or s3://bucket/prefix"):
         check_location(location)
