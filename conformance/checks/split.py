@@ -187,7 +187,7 @@ def a_split_is_complete_only_once_nothing_comes(lab: Lab) -> None:
         extents = enumerator.extents(enumerator.discover())
         known.update(extents)
         gone = sorted(known - extents.keys())
-        lab.expect(not gone, f"{listed(gone)} has rows that are not read, but discover() or extents() leaves it out")
+        lab.expect(not gone, f"{listed(gone)} is not read to its end, but discover() or extents() leaves it out")
         for name, extent in extents.items():
             if name in ends:
                 lab.expect(extent.complete, f"{name!r} was complete, but no longer is")

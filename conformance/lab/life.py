@@ -130,18 +130,22 @@ class Life:
         )
 
     def _due_ms(self, first: int) -> int:
-        """Return the watermark that is due once all is read, by the rows of each split from the first on."""
+        """Return the watermark that is due once all is read.
+
+        first: the index of the first row of each split that counts; -1: only the last row does.
+        """
         there = [split for split in self.lab.splits if split.number not in self.removed]
         times = [_time_of(row) for split in there for row in split.rows[split.trimmed :][first:]]
         return max(times, default=_NEVER) - self._disorder_ms - 1
 
     def _answers_latest(self) -> bool:
-        """Return whether latest() knows a greatest time; otherwise the planner takes that of the last row."""
+        """Return whether latest() knows the time of each split with rows; else the planner takes that of a last row."""
         if not self.lab.can(Ability.TIME_INDEX):
             return False
         enumerator = self.lab.enumerator(self.query.source)
-        ends = {split: extent.end for split, extent in enumerator.extents(enumerator.discover()).items()}
-        return bool(enumerator.latest(ends, self.lab.horizon))
+        extents = enumerator.extents(enumerator.discover())
+        ends = {split: extent.end for split, extent in extents.items() if extent.end > extent.begin}
+        return bool(ends) and ends.keys() <= enumerator.latest(ends, self.lab.horizon).keys()
 
     def _judge_all(self) -> None:
         for batch in self.query.steps():

@@ -149,6 +149,14 @@ class LookingUpEnumerator(MemoryEnumerator):
         return {}
 
 
+class PartlyEnumerator(MemoryEnumerator):
+    """Leaves the greatest time of one split to the planner's peeks."""
+
+    def latest(self, ends, horizon):
+        found = super().latest(ends, horizon)
+        return {split: found[split] for split in sorted(found)[1:]}
+
+
 class PeekingEnumerator(LookingUpEnumerator):
     """Has no time index either."""
 
@@ -195,6 +203,7 @@ class WithoutIndex(MemoryHarness):
 
 WITHOUT_LATEST = {
     "lookups": sinful(enumerator=LookingUpEnumerator),
+    "all but one": sinful(enumerator=PartlyEnumerator),
     "peeks": sinful(enumerator=PeekingEnumerator, harness=WithoutIndex),
     "reads": sinful(enumerator=ReadingEnumerator, reader=PlacedReader, source=PlacedSource, harness=WithoutIndex),
 }

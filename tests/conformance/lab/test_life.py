@@ -63,8 +63,9 @@ def test_each_kind_of_connector_that_the_page_speaks_of_keeps_aligned_in_random_
 def test_without_latest_the_last_row_may_stand_for_the_greatest_time(kind):
     with Lab(WITHOUT_LATEST[kind]) as lab:
         life = Life(lab, drift_s=10, disorder_s=6)
-        split = lab.split()
+        split, other = lab.split(), lab.split()
         life.append(split, [0])
+        life.append(other, [-6])
         life.append(split, [-6])
         life.end()
 
