@@ -140,7 +140,10 @@ def _print_exc() -> None:
 
 
 def _print_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    if not isinstance(error, ConnectionError):  # of the connection to Java: all others are sent through it
+    cause: BaseException | None = error
+    while isinstance(cause, ConnectionError | EOFError):  # of the connection to Java
+        cause = cause.__context__
+    if cause is not None:
         sys.__excepthook__(kind, error, trace)
 
 
@@ -152,11 +155,11 @@ def end_quietly() -> None:
     """Make this process quiet, if it is a worker of PySpark's own daemon, or plans a stream.
 
     Java closes the connection of a worker when the session ends, when the worker was idle for a minute, and when a task
-    needs no more rows.  PySpark's daemon then prints a BrokenPipeError for each worker.  A planner sometimes prints one
-    when its stream is stopped, if it is not killed first.
+    needs no more rows.  PySpark's daemon then prints a BrokenPipeError for each worker.  A planner may print one
+    between the stop of its stream and its own end.
 
-    Called whenever such a process gets a source, so that its first task is also quiet.  Spark plans batch queries in
-    workers of that daemon, whatever ``spark.python.daemon.module`` is.
+    Called whenever such a process gets a source, so that a worker's first task is also quiet.  Spark plans batch
+    queries in workers of that daemon, whatever ``spark.python.daemon.module`` is.
     """
     if (main := _main_of("pyspark.daemon")) is not None:
         main.traceback = QUIET_TRACEBACK

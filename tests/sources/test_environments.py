@@ -282,7 +282,10 @@ sys.modules["__main__"] = planner
 if sys.argv[1] == "quiet":
     end_quietly()
 if sys.argv[2] == "fails":
-    raise ZeroDivisionError
+    try:
+        raise ZeroDivisionError
+    except ZeroDivisionError:
+        raise BrokenPipeError  # as if Java did not take it
 ours, javas = socket.socketpair()
 javas.close()  # as when a stream is stopped
 file = ours.makefile("rwb", 65536)
@@ -300,4 +303,5 @@ def test_a_process_that_got_a_source_ends_quietly_when_java_leaves_it(process, h
     command = [sys.executable, "-c", process, how, what]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
-    assert ended.stderr.strip().rpartition("\n")[2].partition(":")[0] == says
+    assert says in ended.stderr
+    assert bool(ended.stderr) is bool(says)
