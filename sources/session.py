@@ -38,7 +38,7 @@ _KEEP_THE_OLDER = {"spark.sql.streaming.stopActiveRunOnRestart": "false"}
 _REDACTED_OPTIONS = "spark.sql.redaction.options.regex"
 _HIDDEN_TOO = r"(?i:basic\.auth\.user\.info|keystore\.key|jaas\.config)"
 """Secret options whose names Spark's own ``spark.redaction.regex`` does not find."""
-_SHORT_FOLDER = "/tmp"  # noqa: S108 - of sockets, whose paths have at most 104 bytes; YARN's own folder has more
+_SHORT_FOLDER = "/tmp"  # noqa: S108 - a socket's path has room for 104 bytes, and YARN's temporary folder alone is longer
 _hinted = False
 
 
@@ -50,8 +50,9 @@ def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int
     ``spark.python.unix.domain.socket.enabled``: the rows of a small task come from Python at once.  Over TCP
     they wait 40 ms for a delayed acknowledgement.
 
-    ``spark.python.unix.domain.socket.dir``: ``/tmp``.  Java's temporary folder has too long a path on YARN, so that
-    neither driver nor workers would start.
+    ``spark.python.unix.domain.socket.dir``: ``/tmp``, if this process can write there.  Java's temporary folder has too
+    long a path on YARN, so that neither driver nor workers would start.  For another folder, set it on the builder
+    after these settings, which count more than ``--conf``.
 
     ``spark.sql.streaming.stopActiveRunOnRestart``: a query whose checkpoint is in use by an active query ends with an
     error.  Otherwise Spark would end the older query, which then looks as if it were done.
@@ -73,7 +74,8 @@ def session_conf(*, worker_daemon: bool = False) -> dict[str, bool | float | int
     if sys.platform == "win32":
         return {**_NO_BARS, **_KEEP_THE_OLDER}
     daemon = {_DAEMON: _OUR_DAEMON} if worker_daemon else {}
-    return {**_NO_BARS, **_KEEP_THE_OLDER, _UNIX_SOCKETS: "true", _SOCKET_FOLDER: _SHORT_FOLDER, **daemon}
+    folder = {_SOCKET_FOLDER: _SHORT_FOLDER} if _is_writable(_SHORT_FOLDER) else {}
+    return {**_NO_BARS, **_KEEP_THE_OLDER, _UNIX_SOCKETS: "true", **folder, **daemon}
 
 
 def set_up_workers(spark: SparkSession, *, is_local: bool) -> None:
@@ -89,9 +91,10 @@ def set_up_workers(spark: SparkSession, *, is_local: bool) -> None:
         conf = java_context(spark).sc().conf()  # PySpark gives copies only
         if _DAEMON in missing:
             conf.set(_DAEMON, _OUR_DAEMON)
-        if _UNIX_SOCKETS in missing:
+        folder = str(spark.conf.get(_SOCKET_FOLDER, None) or _SHORT_FOLDER)
+        if _UNIX_SOCKETS in missing and _is_writable(folder):
             conf.set(_UNIX_SOCKETS, "true")
-            conf.set(_SOCKET_FOLDER, spark.conf.get(_SOCKET_FOLDER, None) or _SHORT_FOLDER)
+            conf.set(_SOCKET_FOLDER, folder)
     elif _UNIX_SOCKETS in missing and not _hinted:
         _hinted = True
         place = (
@@ -99,7 +102,14 @@ def set_up_workers(spark: SparkSession, *, is_local: bool) -> None:
             if is_remote()
             else "where Spark begins, such as by SparkSession.builder.config(map=tidegate.session_conf())"
         )
-        _LOG.warning("streams are quicker if %s is true, which must be set %s", _UNIX_SOCKETS, place)
+        _LOG.warning(
+            "streams are quicker if %s is true and %s is %s; set both %s",
+            *(_UNIX_SOCKETS, _SOCKET_FOLDER, _SHORT_FOLDER, place),
+        )
+
+
+def _is_writable(folder: str) -> bool:
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def redact_secrets(spark: SparkSession) -> None:

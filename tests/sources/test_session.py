@@ -162,7 +162,8 @@ def test_a_write_is_refused_in_one_sentence(spark):
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
 DAEMON = {"spark.python.daemon.module": "tidegate.sources.worker_daemon"}
-IN_TMP = {UNIX_SOCKETS: "true", SOCKET_FOLDER: "/tmp"}  # noqa: S108 - where Java, too, has its temporary files
+HOME = str(Path.home())
+IN_TMP = {UNIX_SOCKETS: "true", SOCKET_FOLDER: "/tmp"}  # noqa: S108 - of the product
 
 
 class Session:
@@ -181,7 +182,8 @@ class Session:
         (Session({UNIX_SOCKETS: "false"}), DAEMON),
         (Session(tidegate.session_conf()), DAEMON),  # the sockets are already set
         (Session({"spark.python.daemon.module": "mine"}), IN_TMP),
-        (Session({SOCKET_FOLDER: "/mine"}), {**IN_TMP, **DAEMON, SOCKET_FOLDER: "/mine"}),
+        (Session({SOCKET_FOLDER: HOME}), {**IN_TMP, **DAEMON, SOCKET_FOLDER: HOME}),
+        (Session({SOCKET_FOLDER: "/nowhere"}), DAEMON),
     ],
 )
 def test_unix_sockets_and_the_daemon_are_used_where_nobody_says_otherwise(of, used):
