@@ -246,7 +246,7 @@ WRITTEN = """
 @pytest.mark.parametrize(
     ("name", "source", "codecs"),
     [
-        ("parquet", "parquet", ["snappy", "lz4"]),  # of Hadoop, which Arrow never writes
+        ("parquet", "parquet", ["snappy", "lz4"]),  # Spark's lz4 is Hadoop's, which Arrow never writes
         ("orc", "orc", ["zstd"]),
         ("avro", SPARKS_AVRO, ["snappy", "zstandard"]),  # fastavro writes all other codecs
     ],

@@ -147,7 +147,7 @@ class Authority:
         made = x509.CertificateBuilder().subject_name(subject).issuer_name(self._name).public_key(key)
         made = made.serial_number(x509.random_serial_number()).not_valid_before(now - DAY).not_valid_after(now + until)
         made = made.add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
-        # Python 3.13 asks for the key of the CA, and for its use.
+        # Python 3.13 verifies strictly: certificates need the CA's key identifier, and a CA its key usage.
         of_ca = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         made = made.add_extension(of_ca, critical=False)
         made = made.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
