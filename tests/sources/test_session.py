@@ -191,6 +191,11 @@ def test_unix_sockets_and_the_daemon_are_used_where_nobody_says_otherwise(of, us
     assert of.of_context == used
 
 
+def test_the_folder_of_unix_sockets_stays_that_of_java_where_tmp_cannot_be_written(monkeypatch):
+    monkeypatch.setattr(session, "_SHORT_FOLDER", "/nowhere")
+    assert SOCKET_FOLDER not in tidegate.session_conf()
+
+
 def test_a_session_of_a_cluster_is_told_once_of_sockets_that_it_does_not_use(monkeypatch, caplog):
     monkeypatch.setattr(session, "_hinted", False)
     for _ in range(2):
