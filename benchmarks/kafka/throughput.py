@@ -129,12 +129,12 @@ def seconds_of(query: StreamingQuery, least_rows: int) -> list[float]:
 def trickle(servers: str, topic: str, partitions: int) -> Iterator[None]:
     """Let rows come evenly, from another process."""
     script = (
-        "import sys, time\n"
+        "import os, sys, time\n"
         "from kafka import KafkaProducer\n"
         "servers, topic, partitions, a_second = *sys.argv[1:3], *map(int, sys.argv[3:])\n"
         "producer = KafkaProducer(bootstrap_servers=servers, linger_ms=5)\n"
-        "begun, sent = time.monotonic(), 0\n"
-        "while True:\n"
+        "begun, sent, parent = time.monotonic(), 0, os.getppid()\n"
+        "while os.getppid() == parent:\n"  # or it would collect rows for a broker that is gone
         "    while sent < (time.monotonic() - begun) * a_second:\n"
         "        producer.send(topic, bytes(100), partition=sent % partitions)\n"
         "        sent += 1\n"
