@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _LOG = logging.getLogger("tidegate.planner")
-_USER = re.compile(r"//[^:/@]*(?::.*)?@", re.DOTALL)  # a secret may hold a slash, a space or a quote
+_USER = re.compile(  # a secret may hold a slash, and in a value that is a URL also a space or a quote
+    r"(\A[^\s'\"]*?//)[^:/@]*(?::.*)?@|(//)[^\s'\":/@]*(?::[^\s'\"]*)?@", re.DOTALL
+)
 _SIGN = re.compile(r"([+-]?)\s*(.*)", re.DOTALL)
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*", re.ASCII)
 _UNITS = {
@@ -118,7 +120,7 @@ def sentence(error: ValidationError, valid: Mapping[str, str]) -> OptionError:
 
 def without_login(text: str) -> str:
     """Remove user and password from a URL."""
-    return _USER.sub("//", text)
+    return _USER.sub(r"\1\2", text)
 
 
 def _reason(complaint: ErrorDetails, field: FieldInfo | None) -> str:  # noqa: PLR0911 - one for each kind
