@@ -135,7 +135,7 @@ def test_the_other_ways_to_subscribe(other):
             {"archive": "delta:s3://id:hid/den@lake/orders"},
             "the option 'archive' is 'delta:s3://lake/orders': a login in an address of S3 is not used; ",
         ),
-        ({"starting_offsets": "{'http://h:80/': 'a@b'}"}, "is \"{'http://h:80/': 'a@b'}\": malformed JSON"),
+        ({"startingOffsets": "{'http://h:80/': 'a@b'}"}, "is \"{'http://h:80/': 'a@b'}\": malformed JSON"),
         ({"archive": "gs://lake"}, "the option 'archive' is 'gs://lake': expected a folder, or s3://bucket/prefix"),
         (
             {"archive": "/lake", "kafka__isolation__level": "read_uncommitted"},
