@@ -76,7 +76,7 @@ class ServerProcess:
                 raise ServerError(f"{self} ended with code {self.exit_code} before it was ready{self.last_lines()}")
             if time.monotonic() > deadline:
                 raise ServerError(f"{self} was not ready after {timeout_seconds:g} s{self.last_lines()}")
-            time.sleep(0.02)  # a server does not report that it is ready
+            time.sleep(0.02)  # a server answers once it is ready, and calls nobody before that
 
     def end(self, sig: signal.Signals = signal.SIGKILL, timeout_seconds: float = 10) -> None:
         """Send a signal to the process and its children, and wait for its end; do nothing if it has ended.
