@@ -164,13 +164,13 @@ class SplitWatermark:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON, without default values."""
-        said = {"watermark": self.watermark_ms, "idle": self.is_idle or None, "state": self.state or None}
-        return {key: value for key, value in said.items() if value is not None}
+        fields = {"watermark": self.watermark_ms, "idle": self.is_idle or None, "state": self.state or None}
+        return {key: value for key, value in fields.items() if value is not None}
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> SplitWatermark:
+    def from_json(cls, fields: Mapping[str, Any]) -> SplitWatermark:
         """Read what ``to_json`` returned."""
-        return cls(said.get("watermark"), bool(said.get("idle", False)), said.get("state"))
+        return cls(fields.get("watermark"), bool(fields.get("idle", False)), fields.get("state"))
 
 
 def new_generator(supplier: GeneratorSupplier) -> WatermarkGenerator:
@@ -243,7 +243,7 @@ class GeneratorRun(WatermarkOutput):
             )
         return SplitWatermark(self._watermark_ms, self._is_idle, json.loads(text) or None)
 
-    def said(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """Return as JSON the watermark and the state after the last row, and how many rows were seen.
 
         Raises ContractError as ``end`` does.

@@ -58,23 +58,23 @@ def multiplexed(before_ms: int | None, active: Collection[int | None], others: C
 
 
 def holding_generators(
-    said: Mapping[SplitId, SplitWatermark], states: Mapping[SplitId, SplitState]
+    generated: Mapping[SplitId, SplitWatermark], states: Mapping[SplitId, SplitState]
 ) -> dict[SplitId, bool]:
     """Return for each split that is there and has a generator whether it holds back the source's watermark.
 
     states: of all splits before the batch.
     """
-    there = {s: state for s in said if (state := states.get(s, SplitState.REMOVED)) not in _GONE}
-    return {s: state is not SplitState.IDLE and not said[s].is_idle for s, state in there.items()}
+    there = {s: state for s in generated if (state := states.get(s, SplitState.REMOVED)) not in _GONE}
+    return {s: state is not SplitState.IDLE and not generated[s].is_idle for s, state in there.items()}
 
 
 def generated_watermark(
-    before_ms: int | None, said: Mapping[SplitId, SplitWatermark], holding: Mapping[SplitId, bool]
+    before_ms: int | None, generated: Mapping[SplitId, SplitWatermark], holding: Mapping[SplitId, bool]
 ) -> int | None:
     """Return the source's watermark from those of its splits, and from the last one; None: there is none yet."""
-    active = [split.watermark_ms for s, split in said.items() if holding.get(s, False)]
+    active = [split.watermark_ms for s, split in generated.items() if holding.get(s, False)]
     return multiplexed(
-        before_ms, active, [split.watermark_ms for s, split in said.items() if not holding.get(s, False)]
+        before_ms, active, [split.watermark_ms for s, split in generated.items() if not holding.get(s, False)]
     )
 
 
@@ -223,7 +223,7 @@ def _late_rows(standing: Standing, cuts: Cuts, index: TimeIndex) -> dict[SplitId
 def _reached(standing: Standing, splits: Mapping[SplitId, SplitPlan], index: TimeIndex) -> dict[SplitId, int]:
     """Return the event time that each split has reached after the batch, its unread records in order (rule 5)."""
     reached = standing.latest(index, [s for s in standing.extents if splits[s].next_ms is None])
-    return reached | {s: said.next_ms for s, said in splits.items() if said.next_ms is not None}
+    return reached | {s: split.next_ms for s, split in splits.items() if split.next_ms is not None}
 
 
 def _holding(standing: Standing, states: Mapping[SplitId, SplitState], positions: Positions) -> set[SplitId]:
@@ -323,7 +323,7 @@ def _complete_and_read(standing: Standing, splits: Mapping[SplitId, SplitPlan], 
     complete_ms = standing.observed.complete_ms
     if complete_ms is None:
         return None
-    unread = [said.next_ms for said in splits.values() if said.next_ms is not None]
+    unread = [split.next_ms for split in splits.values() if split.next_ms is not None]
     if unread and cut_ms is not None:
         unread.append(cut_ms)  # rule 5
     return min(complete_ms, min(unread, default=complete_ms + 1) - 1)
@@ -341,7 +341,7 @@ def _next_low(
 
     A split that is cut by position counts with its old head.
     """
-    heads_ms = {s: at_ms for s, said in splits.items() if (at_ms := said.next_ms) is not None}
+    heads_ms = {s: at_ms for s, split in splits.items() if (at_ms := split.next_ms) is not None}
     latest_ms = {s: at_ms for s, at_ms in reached.items() if s in holding and s not in heads_ms}
     away = [s for s in holding if not standing.extents[s].available]
     lows = find_lows(after, heads_ms=heads_ms, latest_ms=latest_ms, away=away, late=after.late, limits=limits)

@@ -284,9 +284,9 @@ class RunLine:
         """Take another batch; return the rows of this run, the speed of the batch, and the event time reached."""
         self.batches += 1
         self.rows += batch.rows
-        said = batch.source.progress  # None: an earlier run has planned it
-        self._done += batch.rows if said is None else said.planned_rows
-        last = self._last = said or self._last
+        progress = batch.source.progress  # None: an earlier run has planned it
+        self._done += batch.rows if progress is None else progress.planned_rows
+        last = self._last = progress or self._last
         parts = [counted(self.rows, "row"), f"{count(batch.rows / batch.seconds if batch.seconds else 0)} rows/s"]
         if last is not None:
             parts.insert(0, share(self._done, self._done + last.rows_remaining) if last.rows_remaining else "100 %")

@@ -42,7 +42,7 @@ from tidegate.enumerators.notes.folder import ProgressNote
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.planning.assigner import TaskSizes
 from tidegate.enumerators.planning.coordinator import SourceCoordinator
-from tidegate.enumerators.planning.generated import ReaderFeed, no_events, said_before
+from tidegate.enumerators.planning.generated import ReaderFeed, no_events, watermarks_before
 from tidegate.enumerators.planning.offset import INITIAL_OFFSET, Offset
 from tidegate.enumerators.planning.pace import BATCHES, BatchPace
 from tidegate.enumerators.planning.settings import CoordinatorSettings
@@ -403,7 +403,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return None
         return Watching(
             self._supplier,
-            said_before(after.generators, task, self._supplier),
+            watermarks_before(after.generators, task, self._supplier),
             self._coordinator().batch,
             after.progress.watermark_ms,
         )

@@ -66,8 +66,8 @@ def run(rows: DataFrame, checkpoint: str) -> list[float]:
     writer = rows.writeStream.format("noop").option("checkpointLocation", checkpoint)
     running = writer.trigger(availableNow=True).start()
     running.awaitTermination()
-    progress = [json.loads(said.json) for said in running.recentProgress]
-    return [said["durationMs"]["triggerExecution"] for said in progress if said["numInputRows"]]
+    progress = [json.loads(batch.json) for batch in running.recentProgress]
+    return [batch["durationMs"]["triggerExecution"] for batch in progress if batch["numInputRows"]]
 
 
 class Topics:

@@ -113,7 +113,8 @@ def run(query: DataFrame, batch: int) -> Figures:
     # Spark counts the rows that tasks give to Java, which may be sums.
     ours = [QueryProgress.of(one).source_progress for one in progress]
     planned = [
-        (one, said[0].planned_rows if said else one["numInputRows"]) for one, said in zip(progress, ours, strict=True)
+        (one, sources[0].planned_rows if sources else one["numInputRows"])
+        for one, sources in zip(progress, ours, strict=True)
     ]
     full = [(one, rows) for one, rows in planned if rows >= batch * 8 // 10][1:]
     return Figures(

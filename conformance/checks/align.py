@@ -8,7 +8,7 @@ from random import Random
 
 from tidegate.add_ons import Budget
 from tidegate.conformance.harness import Ability
-from tidegate.conformance.lab.lab import BEGIN_MS, IN_THE_YEAR_2200_MS, SECOND_MS, Lab, after, said
+from tidegate.conformance.lab.lab import BEGIN_MS, IN_THE_YEAR_2200_MS, SECOND_MS, Lab, after, time_text
 from tidegate.conformance.lab.life import IDLE_S, Life
 from tidegate.conformance.lab.query import Query, dropped
 from tidegate.conformance.rules import rule
@@ -86,8 +86,8 @@ def a_row_from_the_future_is_held_alone(lab: Lab) -> None:
     watermark_ms = query.batches[-1].watermark_ms
     lab.expect(
         watermark_ms is not None and min(times.values()) - 1 <= watermark_ms < max(times.values()),
-        f"the watermark is {said(watermark_ms)}, but the rows to align by are from {said(min(times.values()))} to "
-        f"{said(max(times.values()))}",
+        f"the watermark is {time_text(watermark_ms)}, but the rows to align by are from "
+        f"{time_text(min(times.values()))} to {time_text(max(times.values()))}",
     )
 
 

@@ -199,12 +199,12 @@ def a_stream_fails_with_a_sentence_and_goes_on_afterwards(lab: Lab) -> None:
     more.append_each(BEGIN_MS + 2 * SECOND_MS, BEGIN_MS + 3 * SECOND_MS)
     lab.tell(f"from now on: {kind.value}")
     with lab.harness.fault(kind):
-        said = stream.failure()
+        message = stream.failure()
     lab.tell("from now on all is well")
-    if said is not None:
+    if message is not None:
         lab.saw("a run that failed")
-        lab.expect("Traceback" not in said, f"the error of the stream has a traceback:\n{said}")
-        secrets = sum(secret in said for secret in lab.harness.secrets)
+        lab.expect("Traceback" not in message, f"the error of the stream has a traceback:\n{message}")
+        secrets = sum(secret in message for secret in lab.harness.secrets)
         lab.expect(not secrets, "the error of the stream shows a secret")
     stream.run()
     lab.compare(stream.delivered, in_order=False)

@@ -66,7 +66,7 @@ def looking_again_changes_nothing(lab: Lab) -> None:
     source = lab.source()
     with closing(lab.enumerator(source)) as enumerator:
 
-        def said(splits: list[SplitId]) -> dict[str, object]:
+        def answers(splits: list[SplitId]) -> dict[str, object]:
             return {
                 "discover()": splits,
                 "extents()": dict(sorted(enumerator.extents(splits).items())),
@@ -74,18 +74,18 @@ def looking_again_changes_nothing(lab: Lab) -> None:
                 "snapshot()": json.dumps(enumerator.snapshot(), sort_keys=True),
             }
 
-        first, second, looks = said(lab.discovered(enumerator)), int(time.time()), count(2)
+        first, second, discoveries = answers(lab.discovered(enumerator)), int(time.time()), count(2)
 
         def look_in_a_later_second() -> bool | None:
             later = int(time.time()) > second  # asked before the discovery, which then takes place in the later second
-            look, now = next(looks), said(sorted(set(enumerator.discover())))
+            discovery, now = next(discoveries), answers(sorted(set(enumerator.discover())))
             changed = [method for method in first if first[method] != now[method]]
             lab.expect(
                 not changed,
-                f"nothing was added, but {listed(changed)} changed by discovery {look}"
+                f"nothing was added, but {listed(changed)} changed by discovery {discovery}"
                 + "".join(f": from {first[method]} to {now[method]}" for method in changed[:1]),
             )
-            return (look > _LOOKS and later) or None
+            return (discovery > _LOOKS and later) or None
 
         # A clock in a snapshot may count seconds.
         lab.until(look_in_a_later_second, "the second does not end")

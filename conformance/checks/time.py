@@ -9,7 +9,7 @@ import pyarrow as pa
 from tidegate.conformance.harness import Ability
 from tidegate.conformance.lab.base import SkippedError
 from tidegate.conformance.lab.explain import ordered_difference
-from tidegate.conformance.lab.lab import BEGIN_MS, IN_THE_YEAR_2200_MS, SECOND_MS, Lab, after, said
+from tidegate.conformance.lab.lab import BEGIN_MS, IN_THE_YEAR_2200_MS, SECOND_MS, Lab, after, time_text
 from tidegate.conformance.lab.query import Query
 from tidegate.conformance.rules import rule
 from tidegate.connector import (
@@ -87,11 +87,11 @@ def latest_is_never_too_great(lab: Lab) -> None:
             before = [head.event_time_ms for head in heads if head.position < end]
             latest_ms = lab.latest(enumerator, {split: end})[split]
             lab.saw("a time" if before else "no row")
-            said = f"latest() of {split!r} before {end} says {latest_ms}, "
-            lab.expect(before or latest_ms is None, f"{said}but there is no row before it")
-            lab.expect(not before or latest_ms is not None, f"{said}but there are rows before it")
+            claim = f"latest() of {split!r} before {end} says {latest_ms}, "
+            lab.expect(before or latest_ms is None, f"{claim}but there is no row before it")
+            lab.expect(not before or latest_ms is not None, f"{claim}but there are rows before it")
             if latest_ms is not None:
-                lab.expect(latest_ms <= max(before), f"{said}but the greatest event time before it is {max(before)}")
+                lab.expect(latest_ms <= max(before), f"{claim}but the greatest event time before it is {max(before)}")
 
 
 @rule("TIME-6", needs=(Ability.TIME_INDEX,), witness=("a row", "one of equal times", "a time after all"))
@@ -116,7 +116,7 @@ def lookup_finds_the_first_row_at_or_after_a_time(lab: Lab) -> None:
         for split, there in heads.items():
             first = next((head for head in there if head.event_time_ms >= time_ms), None)
             lab.expect(split in answers, f"lookup() was asked for split {split!r} and answered only for others")
-            _expect_found(lab, f"lookup() in {split!r} of {said(time_ms)}", there, first, answers[split])
+            _expect_found(lab, f"lookup() in {split!r} of {time_text(time_ms)}", there, first, answers[split])
             lab.saw("a time after all" if first is None else "a row")
             if sum(head.event_time_ms == time_ms for head in there) > 1:
                 lab.saw("one of equal times")
@@ -176,7 +176,7 @@ def _times_to_try(heads: Mapping[SplitId, Collection[Head]]) -> list[int]:
 
 
 def _head(head: Head | None) -> str:
-    return "none" if head is None else f"position {head.position} of {said(head.event_time_ms)}"
+    return "none" if head is None else f"position {head.position} of {time_text(head.event_time_ms)}"
 
 
 @rule("TIME-18", witness=("a refusal",))
@@ -233,7 +233,8 @@ def any_number_of_rows_that_do_not_count_is_stepped_over(lab: Lab) -> None:
         left = {name: head.position + 1 for name in left if (head := heads[name]) is not None}
         times_ms += [head.event_time_ms for head in heads.values() if head is not None]
         lab.expect(
-            len(times_ms) <= len(counted), f"peek() finds {said(times_ms[-1])}, the time of a row that does not count"
+            len(times_ms) <= len(counted),
+            f"peek() finds {time_text(times_ms[-1])}, the time of a row that does not count",
         )
     lab.expect(
         sorted(times_ms) == counted, f"peek() finds {_listed(times_ms)}, but there are rows of {_listed(counted)}"
@@ -241,11 +242,13 @@ def any_number_of_rows_that_do_not_count_is_stepped_over(lab: Lab) -> None:
     answers = lab.latest(enumerator, {part.split_id: part.end for part in ranges}).values()
     latest = [time_ms for time_ms in answers if time_ms is not None]
     lab.expect(latest, "latest() says none, but there are rows to align by before the end")
-    lab.expect(max(latest) <= max(counted), f"latest() says {said(max(latest))}, the time of a row that does not count")
+    lab.expect(
+        max(latest) <= max(counted), f"latest() says {time_text(max(latest))}, the time of a row that does not count"
+    )
 
 
 def _listed(times_ms: list[int]) -> str:
-    return " and ".join(map(said, times_ms)) or "nothing"
+    return " and ".join(map(time_text, times_ms)) or "nothing"
 
 
 @rule("TIME-27", witness=("a row that is left out",))
@@ -283,8 +286,8 @@ def _expect_time(lab: Lab, key: str, written_ms: int | None, found_ms: int | Non
     counts_at_ms = None if written_ms == IN_THE_YEAR_2200_MS else written_ms
     if counts_at_ms is None:
         lab.saw("a row that is left out")
-    shown = "no event time" if found_ms is None else f"the event time {said(found_ms)}"
-    expected = "none, because it is left out" if counts_at_ms is None else said(counts_at_ms)
+    shown = "no event time" if found_ms is None else f"the event time {time_text(found_ms)}"
+    expected = "none, because it is left out" if counts_at_ms is None else time_text(counts_at_ms)
     lab.expect(found_ms == counts_at_ms, f"read_timed() gives row {key} {shown}, but it has {expected}")
 
 

@@ -108,8 +108,8 @@ class SourceLab(BaseLab):
             self.refuse(
                 ordered_difference(f"{what}: rows that were added, and rows that were read", added, sorted(rows))
             )
-        said = f"{what}: {counted(self.added, 'row')} added, and {len(rows):,} read"
-        self.expect(len(rows) == self.added, said)
+        complaint = f"{what}: {counted(self.added, 'row')} added, and {len(rows):,} read"
+        self.expect(len(rows) == self.added, complaint)
 
     def same(self, what: str, first: Sequence[str], second: Sequence[str]) -> None:
         """Raise ConformanceError unless two readings give the same rows, in any order."""

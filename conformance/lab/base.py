@@ -103,8 +103,8 @@ class BaseLab(ABC):
             if seen is not None:
                 return seen
             if self.is_over(begun):
-                said = complaint if isinstance(complaint, str) else complaint()
-                raise WaitedError(f"{said} (waited {self.patience_s:g} s)")
+                message = complaint if isinstance(complaint, str) else complaint()
+                raise WaitedError(f"{message} (waited {self.patience_s:g} s)")
             time.sleep(_POLL_S)  # the system does not report its changes
 
     def is_over(self, begun: float) -> bool:

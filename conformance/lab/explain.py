@@ -99,8 +99,8 @@ def shown_error(error: BaseException, *callers: str) -> str:
 def _in_words(first: Sequence[str], second: Sequence[str]) -> str:
     """Return the rows that the second reading lacks, and those that it adds, in words."""
     lacks, has = Counter(first) - Counter(second), Counter(second) - Counter(first)
-    said = [f"{verb} {listed(list(keys))}" for verb, keys in (("lacks", lacks), ("adds", has)) if keys]
-    return f"the second {' and '.join(said)}" if said else "the same rows in another order"
+    differences = [f"{verb} {listed(list(keys))}" for verb, keys in (("lacks", lacks), ("adds", has)) if keys]
+    return f"the second {' and '.join(differences)}" if differences else "the same rows in another order"
 
 
 def _short(key: str) -> str:

@@ -41,7 +41,7 @@ def after(*seconds: float) -> list[int]:
     return [BEGIN_MS + round(second * SECOND_MS) for second in seconds]
 
 
-def said(time_ms: int | None) -> str:
+def time_text(time_ms: int | None) -> str:
     """Format an event time for people: seconds after the begin of a scenario."""
     return "none" if time_ms is None else f"{(time_ms - BEGIN_MS) / SECOND_MS:+.10g} s"
 
@@ -79,7 +79,7 @@ class Split:
 
     def _rows(self, event_times_ms: Sequence[int | None], values: Sequence[str | None] | None) -> list[Row]:
         first = len(self.rows)
-        times = listed(["no time" if at is None else said(at) for at in event_times_ms])
+        times = listed(["no time" if at is None else time_text(at) for at in event_times_ms])
         self._tell(f"split {self.number}: append {counted(len(event_times_ms), 'row')} at {times}")
         return [
             Row(self.number, first + n, at_ms, f"value {first + n}" if values is None else values[n])

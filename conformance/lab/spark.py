@@ -187,8 +187,8 @@ class SparkStream:
 
 def gist(error: BaseException) -> str:
     """Return the text of an error of Spark; of a long one the begin and the end, which has the cause."""
-    said = str(error).partition("\n=== Streaming Query ===")[0].strip()
-    return said if len(said) <= 2 * _ENOUGH else f"{said[:_ENOUGH]} ... {said[-_ENOUGH:]}"
+    message = str(error).partition("\n=== Streaming Query ===")[0].strip()
+    return message if len(message) <= 2 * _ENOUGH else f"{message[:_ENOUGH]} ... {message[-_ENOUGH:]}"
 
 
 def _number(path: Path) -> int:

@@ -149,7 +149,7 @@ class BadRecordNote:
     def add(self, events: Collection[SourceEvent]) -> None:
         """Count the bad records of ranges of the batch, each once."""
         with self._lock:
-            new = {(e.split_id, e.start): int(e.said["number"]) for e in events if e.about == BAD_RECORDS}
+            new = {(e.split_id, e.start): int(e.report["number"]) for e in events if e.about == BAD_RECORDS}
             new = {place: number for place, number in new.items() if place not in self._heard}
             if new and self._end:
                 self._heard |= new.keys()

@@ -269,10 +269,10 @@ class GroupFolder:
     def _may_read_on(self, heard: Heard | None) -> bool:
         if heard is not None and heard.renewed:
             waits_for_us = self._other_members.waits_for(heard, self._me)
-            return not heard.said.done and not waits_for_us and self._other_members.is_alive(heard)
+            return not heard.note.done and not waits_for_us and self._other_members.is_alive(heard)
         # It has given no sign yet.  One that ended a run since our last one is not waited for, but one that ran beside
         # it, or was killed, may come.
-        comes = heard is None or not heard.said.done or self._runs_as_before(heard)
+        comes = heard is None or not heard.note.done or self._runs_as_before(heard)
         return comes and self._clock() - self._joined_at <= min(self._lease_s, _LONGEST_WAIT_S)
 
     def name_of(self, member: str) -> str:
@@ -336,7 +336,7 @@ class GroupFolder:
         """
         known = self._other_members.known(self._me.id)
         if self._first_plan_is_over or not (
-            self._may_have_copies or any(it.said.origin == self._origin for it in known.values())
+            self._may_have_copies or any(it.note.origin == self._origin for it in known.values())
         ):
             return None
         moved = (name for name in self._peers.keys() & known.keys() if not self._runs_as_before(known[name]))
@@ -357,12 +357,12 @@ class GroupFolder:
     def _runs_as_before(self, heard: Heard) -> bool:
         """Return whether the run's first offset already names the present run of a member."""
         peer = self._peers.get(heard.member.id)
-        return peer is not None and peer.run == heard.said.run
+        return peer is not None and peer.run == heard.note.run
 
     def _is_released(self, heard: Heard) -> bool:
         """Return whether a member no longer holds back this bounded run."""
         peer = self._peers.get(heard.member.id)
-        is_silent = peer is not None and not heard.renewed and peer[:2] == (heard.said.run, heard.said.renewal)
+        is_silent = peer is not None and not heard.renewed and peer[:2] == (heard.note.run, heard.note.renewal)
         return peer is not None and is_silent and self._was_silent(peer)
 
     def _others(self) -> dict[str, Heard]:
@@ -376,14 +376,14 @@ class GroupFolder:
         """Return what the next offset says about the other members."""
         absent = {name: self._peers[name] for name in self._absent()}
         if not self._is_bounded:
-            return absent | {name: _Peer(heard.said.run, heard.said.renewal) for name, heard in self._others().items()}
+            return absent | {name: _Peer(heard.note.run, heard.note.renewal) for name, heard in self._others().items()}
         known = self._other_members.known(self._me.id)
         seen = {name: self._seen(heard) for name, heard in known.items()}
         return {name: self._silent(peer) for name, peer in absent.items()} | seen
 
     def _seen(self, heard: Heard) -> _Peer:
         """Return what a bounded run knows of a member that has a note."""
-        run, renewal, peer = heard.said.run, heard.said.renewal, self._peers.get(heard.member.id)
+        run, renewal, peer = heard.note.run, heard.note.renewal, self._peers.get(heard.member.id)
         if peer is not None and peer.run == run and not heard.renewed:
             is_same = peer.renewal == renewal
             return self._silent(peer if is_same else peer._replace(renewal=renewal, silent_ms=None))

@@ -73,13 +73,13 @@ class _Note(_Strict):
 class Heard(NamedTuple):
     """What is known of another member.
 
-    said: its last note.
+    note: its last note.
     seen_at: when that was first seen.
     renewed: a note of it has come since this member first looked.
     """
 
     member: Member
-    said: _Note
+    note: _Note
     seen_at: float
     renewed: bool
 
@@ -111,9 +111,9 @@ class OtherMembers:
         lows_ms = {name: other.member.low_ms for name, other in self._heard_of.items()} | {me.id: me.low_ms}
         waiting: Heard | None = heard
         for _ in lows_ms:
-            if waiting is None or waiting.said.waits_for is None:
+            if waiting is None or waiting.note.waits_for is None:
                 return False
-            name, low_ms = waiting.said.waits_for
+            name, low_ms = waiting.note.waits_for
             if name not in lows_ms or lows_ms[name] != low_ms:  # that member has read on since
                 return False
             if name == me.id:
@@ -148,7 +148,7 @@ class OtherMembers:
     def _read(self, name: str, note: Json | None, now: float, *, is_first: bool) -> Heard | None:
         before = self._heard_of.get(name)
         try:
-            said = _Note.model_validate(note, context=name)
+            read = _Note.model_validate(note, context=name)
         except ValidationError as problem:
             if name not in self._damaged:
                 _LOG.warning(
@@ -160,6 +160,6 @@ class OtherMembers:
             self._damaged.add(name)
             return before
         self._damaged.discard(name)
-        if before is not None and (before.said.run, before.said.renewal) == (said.run, said.renewal):
+        if before is not None and (before.note.run, before.note.renewal) == (read.run, read.renewal):
             return before
-        return Heard(Member(**said.member.model_dump()), said, now, renewed=not is_first)
+        return Heard(Member(**read.member.model_dump()), read, now, renewed=not is_first)

@@ -287,5 +287,5 @@ class SourceCoordinator:
 
 def holding_member(planned: Plan) -> str | None:
     """Return the member of the group that holds back one of our splits."""
-    paused = any(said.state is SplitState.PAUSED for said in planned.splits.values())
+    paused = any(split.state is SplitState.PAUSED for split in planned.splits.values())
     return planned.held_by if paused and planned.held_by not in planned.splits else None

@@ -57,15 +57,15 @@ class GeneratedWatermarks:
         self._reported: dict[tuple[SplitId, int], SourceEvent] = {}
         self._begun_after: dict[SplitId, int] = {}  # the batch that was planned last when a split began
         self._read_here, self._rows = 0, Counter(rows=0, late=0)
-        said = snapshot or {}
-        self._said = {s: _said_of(said, s, self._name) for s in positions}
-        if said.get("by", self._name) != self._name:
+        stored = snapshot or {}
+        self._watermarks = {s: _watermark_of(stored, s, self._name) for s in positions}
+        if stored.get("by", self._name) != self._name:
             _LOG.warning(
                 "the watermark generator was %s, and is %s now: it begins without the state of the other one",
-                said["by"],
+                stored["by"],
                 self._name,
             )
-        self._seen: dict[SplitId, int] = {**positions, **said.get("unseen", {})}
+        self._seen: dict[SplitId, int] = {**positions, **stored.get("unseen", {})}
 
     def see(self, positions: Positions, readable: Collection[SplitId], promised_ms: int | None = None) -> None:
         """Take in the generators' watermarks of the rows up to the positions.  Called before every plan.
@@ -93,16 +93,18 @@ class GeneratedWatermarks:
 
     def _hear(self, event: SourceEvent) -> int:
         """Take in the event of an executor's generator, and return the position up to which it has seen rows."""
-        before, after = self._said[event.split_id], SplitWatermark.from_json(event.said)
+        before, after = self._watermarks[event.split_id], SplitWatermark.from_json(event.report)
         # The generator of a part knows nothing about the parts before it.
-        self._said[event.split_id] = replace(after, watermark_ms=advanced(before.watermark_ms, after.watermark_ms))
-        self._rows.update({name: event.said.get(name, 0) for name in self._rows})
+        self._watermarks[event.split_id] = replace(
+            after, watermark_ms=advanced(before.watermark_ms, after.watermark_ms)
+        )
+        self._rows.update({name: event.report.get(name, 0) for name in self._rows})
         return event.end
 
     def _read_to(self, split: SplitId, start: int, end: int, promised_ms: int | None) -> int:
         """Show rows to a generator here, up to the next range that an event has reported; return the end."""
         end = min((at for other, at in self._reported if other == split and start < at < end), default=end)
-        run = GeneratorRun(new_generator(self._supplier), self._said[split], promised_ms)
+        run = GeneratorRun(new_generator(self._supplier), self._watermarks[split], promised_ms)
         self._read_here += end - start
         try:
             for timed in self._read(SplitRange(split, start, end)):
@@ -110,7 +112,7 @@ class GeneratedWatermarks:
         except (DataLossError, ObjectGoneError) as error:
             # These rows were delivered before, so the query loses nothing.
             _LOG.warning("a watermark generator does not see rows that are gone since they were read: %s", error)
-        self._said[split] = run.end()
+        self._watermarks[split] = run.end()
         self._rows.update(run.seen)
         return end
 
@@ -121,25 +123,25 @@ class GeneratedWatermarks:
         splits: all splits that have a position.
         last_batch: the number of the batch that was planned last.
         """
-        for split in self._said.keys() - set(splits):
-            del self._said[split], self._seen[split]
+        for split in self._watermarks.keys() - set(splits):
+            del self._watermarks[split], self._seen[split]
             self._begun_after.pop(split, None)
         for split, start in starts.items():
             self._reported = {at: event for at, event in self._reported.items() if at[0] != split}
-            self._seen[split], self._said[split], self._begun_after[split] = start, SplitWatermark(), last_batch
+            self._seen[split], self._watermarks[split], self._begun_after[split] = start, SplitWatermark(), last_batch
 
     @property
     def splits(self) -> Mapping[SplitId, SplitWatermark]:
         """The watermarks of the splits, from the rows that were seen."""
-        return dict(self._said)
+        return dict(self._watermarks)
 
     def progress(self, holding: Mapping[SplitId, bool]) -> Json:
         """Return the fields of ``GeneratedProgress``.
 
         holding: for each split that is there, whether it holds back the source's watermark.
         """
-        said = {s: (split.watermark_ms, holding[s]) for s, split in self._said.items() if s in holding}
-        holders = [(watermark_ms, s) for s, (watermark_ms, holds) in said.items() if holds]
+        known = {s: (split.watermark_ms, holding[s]) for s, split in self._watermarks.items() if s in holding}
+        holders = [(watermark_ms, s) for s, (watermark_ms, holds) in known.items() if holds]
         silent = sorted(s for watermark_ms, s in holders if watermark_ms is None)
         slowest = min(((at_ms, s) for at_ms, s in holders if at_ms is not None), default=(None, None))[1]
         return {
@@ -149,7 +151,7 @@ class GeneratedWatermarks:
             "late_rows": self._rows["late"],
             "by_split": {
                 s: (watermark_ms, "active" if holds else "idle")
-                for s, (watermark_ms, holds) in sorted(said.items())[:_DETAILED_SPLITS]
+                for s, (watermark_ms, holds) in sorted(known.items())[:_DETAILED_SPLITS]
             },
         }
 
@@ -157,7 +159,7 @@ class GeneratedWatermarks:
         """Return the state that the next run needs from the offset of a batch, at the positions after it."""
         snapshot = {
             "by": self._name,
-            "splits": {s: split.to_json() for s, split in self._said.items() if s in positions},
+            "splits": {s: split.to_json() for s, split in self._watermarks.items() if s in positions},
             "unseen": {s: seen for s, seen in self._seen.items() if s in positions and seen < positions[s]},
         }
         return {key: value for key, value in snapshot.items() if value}
@@ -168,19 +170,20 @@ def needed_from(snapshot: Json | None, positions: Positions) -> Positions:
     return {**positions, **(snapshot or {}).get("unseen", {})}
 
 
-def said_before(snapshot: Json | None, task: ReadTask, supplier: GeneratorSupplier) -> tuple[SplitWatermark, ...]:
+def watermarks_before(snapshot: Json | None, task: ReadTask, supplier: GeneratorSupplier) -> tuple[SplitWatermark, ...]:
     """Return for each range of a task the watermark and the state of its split's generator before the range.
 
     Later parts of a range begin without a state: their generator is divisible.
     """
-    said, name = snapshot or {}, name_of(new_generator(supplier))
-    unseen = said.get("unseen", {})
+    stored, name = snapshot or {}, name_of(new_generator(supplier))
+    unseen = stored.get("unseen", {})
     return tuple(
-        _said_of(said, r.split_id, name) if unseen.get(r.split_id) == r.start else SplitWatermark() for r in task.ranges
+        _watermark_of(stored, r.split_id, name) if unseen.get(r.split_id) == r.start else SplitWatermark()
+        for r in task.ranges
     )
 
 
-def _said_of(snapshot: Json, split: SplitId, name: str) -> SplitWatermark:
+def _watermark_of(snapshot: Json, split: SplitId, name: str) -> SplitWatermark:
     """Return the watermark and the state of a split, without the state of a generator of another name."""
-    said = SplitWatermark.from_json(snapshot.get("splits", {}).get(split, {}))
-    return said if snapshot.get("by", name) == name else replace(said, state=None)
+    watermark = SplitWatermark.from_json(snapshot.get("splits", {}).get(split, {}))
+    return watermark if snapshot.get("by", name) == name else replace(watermark, state=None)

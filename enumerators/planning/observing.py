@@ -208,7 +208,7 @@ class BadRecordTally:
     def count(self, positions: Positions) -> None:
         """Count what events said about the last batch, at the positions after it.  Called before every plan."""
         numbers = {
-            (event.split_id, event.start): int(event.said["number"])
+            (event.split_id, event.start): int(event.report["number"])
             for event in self._take_events()
             if event.start >= self._counted_to.get(event.split_id, 0)
         }

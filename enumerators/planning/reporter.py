@@ -57,7 +57,7 @@ class ProgressReporter:
         most_behind = _most_behind(planned, remaining, now_ms)
         late_rows = _late_rows(planned, cost)
         self._late_rows += late_rows
-        late = {s for s, said in planned.splits.items() if said.late or _is_behind(s, planned)}
+        late = {s for s, split in planned.splits.items() if split.late or _is_behind(s, planned)}
         seconds_left = self._seconds_left({s: at for s, (at, _) in left.items()}, extents)
         self._log.planned(_in_state(planned, SplitState.REMOVED), late, _soon(seconds_left))
         self._diverged |= set(opened.splits.diverged)
@@ -68,7 +68,7 @@ class ProgressReporter:
             held_by=held_by,
             group_bound=planned.group_bound_ms,
             splits=_by_state(planned),
-            spread=_spread(said.next_ms for said in planned.splits.values()),
+            spread=_spread(split.next_ms for split in planned.splits.values()),
             planned_rows=cost(planned.ranges).rows,
             rows_remaining=sum(remaining.values()),
             num_files_outstanding=outstanding.files,
@@ -83,7 +83,7 @@ class ProgressReporter:
             paused=self._paused(planned, now_ms),
             lookups=index.lookups - self._lookups,
             peeks=index.peeks - self._peeks,
-            inexact_splits=len([1 for said in planned.splits.values() if not said.exact]),
+            inexact_splits=len([1 for split in planned.splits.values() if not split.exact]),
             overshoot=_overshoot(enumerator, planned),
             metrics=dict(sorted(enumerator.metrics().items())),
             time_to_deletion={s: left_s * 1000 for s, left_s in [*seconds_left.items()][:_NAMED_SPLITS]},
@@ -156,11 +156,11 @@ def _soon(seconds_left: Mapping[SplitId, int]) -> dict[SplitId, int]:
 
 
 def _in_state(planned: Plan, state: SplitState) -> list[SplitId]:
-    return [s for s, said in planned.splits.items() if said.state is state]
+    return [s for s, split in planned.splits.items() if split.state is state]
 
 
 def _by_state(planned: Plan) -> dict[str, int]:
-    return dict(sorted(Counter(said.state.value for said in planned.splits.values()).items()))
+    return dict(sorted(Counter(split.state.value for split in planned.splits.values()).items()))
 
 
 def _most_behind(planned: Plan, remaining: Mapping[SplitId, int], now_ms: int) -> tuple[SplitId, int, int] | None:
@@ -172,7 +172,7 @@ def _most_behind(planned: Plan, remaining: Mapping[SplitId, int], now_ms: int) -
 def _details(planned: Plan, remaining: Mapping[SplitId, int]) -> dict[SplitId, tuple[str, int | None, int]]:
     if len(planned.splits) > _DETAILED_SPLITS:
         return {}
-    return {s: (said.state.value, said.next_ms, remaining.get(s, 0)) for s, said in sorted(planned.splits.items())}
+    return {s: (split.state.value, split.next_ms, remaining.get(s, 0)) for s, split in sorted(planned.splits.items())}
 
 
 def _is_behind(split: SplitId, planned: Plan) -> bool:
@@ -183,9 +183,9 @@ def _is_behind(split: SplitId, planned: Plan) -> bool:
 def _late_rows(planned: Plan, cost: CostOf) -> int:
     """Return how many rows of the batch are behind the watermark."""
     return sum(
-        cost({s: replace(planned.ranges[s], end=planned.ranges[s].start + said.late_rows)}).rows
-        for s, said in planned.splits.items()
-        if said.late_rows and s in planned.ranges
+        cost({s: replace(planned.ranges[s], end=planned.ranges[s].start + split.late_rows)}).rows
+        for s, split in planned.splits.items()
+        if split.late_rows and s in planned.ranges
     )
 
 

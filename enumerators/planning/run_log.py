@@ -34,7 +34,7 @@ class RunLog:
 
         held_by: the split, or the name of the member of the group, that sets the bound.
         """
-        waiting = [s for s, said in planned.splits.items() if said.state is SplitState.PAUSED]
+        waiting = [s for s, split in planned.splits.items() if split.state is SplitState.PAUSED]
         holder = planned.splits.get(planned.held_by or "")
         is_held = planned.held_by is not None and (holder is None or holder.state is SplitState.CAUGHT_UP)
         if unread and is_held and self._news("unread at the end", waiting):

@@ -39,8 +39,8 @@ class Figure(NamedTuple):
     def __str__(self) -> str:
         if self.rows is None:
             return "unknown"
-        said = count(self.rows)
-        return {"exact": said, "by plan": f"{said} by the plan"}.get(self.bound, f"{self.bound} {said}")
+        rows = count(self.rows)
+        return {"exact": rows, "by plan": f"{rows} by the plan"}.get(self.bound, f"{self.bound} {rows}")
 
 
 NO_ROWS = Figure(0)

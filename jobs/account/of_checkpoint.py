@@ -123,7 +123,7 @@ def account_of_checkpoint(
     shares += [tally.share()] if parts else []
     has_state = has_state if unreported[-1:] == numbers[-1:] else tally.has_state
     if unreported and any(
-        said.bad_records_total is not None for entry in found.values() for said in entry.source_progress
+        progress.bad_records_total is not None for entry in found.values() for progress in entry.source_progress
     ):
         missing.append(UNKNOWN_BAD)
     named = by_name(share.sources for share in shares)
@@ -205,7 +205,7 @@ def _by_plan(logged: Mapping[int, LoggedOffsets], numbers: Sequence[int], *, has
     names = dict.fromkeys(name for number in numbers for name in logged[number].by_name)
     reads_of = {name: _reads(logged, numbers, name) for name in names}
     sources = {name: _source(name, reads) for name, reads in reads_of.items()}
-    missing = [said for reads in reads_of.values() for read in reads for said in skips(read.begin, read.end)]
+    missing = [sentence for reads in reads_of.values() for read in reads for sentence in skips(read.begin, read.end)]
     missing += [
         f"how many rows of {source.reads} were read: only offsets of Kafka tell"
         for source in sources.values()

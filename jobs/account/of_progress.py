@@ -167,8 +167,8 @@ class RunTally:
         by_source = by_name(self._parts.values())
         sources = {name: added([part.account() for part in parts]) for name, parts in by_source.items()}
         runs = {run: tallies for (run, _), tallies in self._parts.items()}  # with the last part of each
-        missing = [said for parts in by_source.values() for said in _skipped_or_lost(parts)]
-        missing += [said for last_parts in by_name(runs.values()).values() for said in _left_out(last_parts)]
+        missing = [sentence for parts in by_source.values() for sentence in _skipped_or_lost(parts)]
+        missing += [sentence for last_parts in by_name(runs.values()).values() for sentence in _left_out(last_parts)]
         return BatchesAccount(sources, late, [*dropped, *missing])
 
     @property
@@ -196,19 +196,19 @@ class _SourceTally:
 
     def add(self, batch: SourceBatch, *, reads_once: bool) -> int:
         """Take the share of a batch; return how many rows it has at most."""
-        said, by_split = batch.progress, Counter[SplitId]()
+        progress, by_split = batch.progress, Counter[SplitId]()
         if batch.begin is not None and batch.end is not None:
             by_split.update(rows_by_split(batch.begin, batch.end))
             self.skips += skips(batch.begin, batch.end)
             self._connector = batch.end.source
             self._watermark_moves += shown_watermark_ms(batch.begin) != shown_watermark_ms(batch.end)
-        planned = by_split.total() or (said.planned_rows if said is not None and batch.moved else 0)
+        planned = by_split.total() or (progress.planned_rows if progress is not None and batch.moved else 0)
         self._by_split += by_split
         self._planned += planned
         self._given += batch.input_rows or 0
         self._reads_once = self._reads_once and reads_once and batch.input_rows is not None
-        if said is not None:
-            self._last = said
+        if progress is not None:
+            self._last = progress
         if batch.end is not None:  # an offset has the bad records of all batches before its own
             self._bad_before = batch.end.bad_records if self._bad_before is None else self._bad_before
             self._bad = (batch.end.bad_records if batch.bad_after is None else batch.bad_after) - self._bad_before

@@ -168,19 +168,19 @@ def terminal(found: Preview) -> Iterator[RenderableType]:
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
-    said = {split.id: remarks(found.seen, split.id) for split in found.splits}
+    notes = {split.id: remarks(found.seen, split.id) for split in found.splits}
     rows = {s: history.bars(begin_ms, end_ms, _WIDTH) for s, history in found.seen.histories.items()}
     most = max((max(parts) for parts in rows.values()), default=0) or 1
     # Where there are many, those with most to say come first.
     lost = {split.id: found.limited.lost.get(split.id, 0) for split in found.splits}
-    ordered = sorted(found.splits, key=lambda split: -lost[split.id] - bool(said[split.id]))
+    ordered = sorted(found.splits, key=lambda split: -lost[split.id] - bool(notes[split.id]))
     chosen = {split.id for split in ordered[:_MOST_SPLITS]}
     for split in (split for split in found.splits if split.id in chosen):
         parts = rows.get(split.id, ())
         line = "".join(_BARS[-(-8 * max(0, round(part)) // round(most + 0.5))] for part in parts)
-        notes = "".join(f"\n{note}" for note in said[split.id])
+        below = "".join(f"\n{note}" for note in notes[split.id])
         lost_here = Text(count(lost[split.id]), style="red" if lost[split.id] else "")
-        table.add_row(printable(split.id), Text(line) + Text(notes, style="dim"), count(split.rows), lost_here)
+        table.add_row(printable(split.id), Text(line) + Text(below, style="dim"), count(split.rows), lost_here)
     yield table
     if len(found.splits) > _MOST_SPLITS:
         yield Text(f"and {count(len(found.splits) - _MOST_SPLITS)} more {found.seen.word}s; --json shows all")

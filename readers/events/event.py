@@ -47,15 +47,15 @@ Receive: TypeAlias = Callable[[int], bytes]
 class SourceEvent:
     """A reader's report of a range of a split.
 
-    said: the report as JSON.  A watermark generator reports its state after the range, and the numbers of all ``rows``
-        and of ``late`` ones.  A report of bad records has their ``number``.
+    report: as JSON.  A watermark generator reports its state after the range, and the numbers of all ``rows`` and of
+        ``late`` ones.  A report of bad records has their ``number``.
     batch: the coordinator's number of the batch, in one run.
     """
 
     split_id: str
     start: int
     end: int
-    said: Mapping[str, Any]
+    report: Mapping[str, Any]
     about: str = WATERMARK
     batch: int = 0
 
@@ -71,7 +71,7 @@ class EventChannel:
 
 def message(token: bytes, nonce: bytes, events: Sequence[SourceEvent]) -> bytes:
     """Return the bytes of a message with events."""
-    body = json.dumps([[e.split_id, e.start, e.end, e.said, e.about, e.batch] for e in events]).encode()
+    body = json.dumps([[e.split_id, e.start, e.end, e.report, e.about, e.batch] for e in events]).encode()
     return _LENGTH.pack(len(body)) + hmac.digest(token, nonce + body, _DIGEST) + body
 
 
@@ -91,8 +91,8 @@ def read_message(token: bytes, nonce: bytes, receive: Receive) -> list[SourceEve
     return [_event(*event) for event in json.loads(body)]
 
 
-def _event(split: object, start: Any, end: Any, said: Mapping[str, Any], about: object, batch: Any) -> SourceEvent:
-    return SourceEvent(str(split), int(start), int(end), said, str(about), int(batch))
+def _event(split: object, start: Any, end: Any, report: Mapping[str, Any], about: object, batch: Any) -> SourceEvent:
+    return SourceEvent(str(split), int(start), int(end), report, str(about), int(batch))
 
 
 def send(channel: EventChannel, events: Sequence[SourceEvent]) -> bool:
@@ -154,6 +154,6 @@ def watched(
         if (delivered := timed.delivered).num_rows:
             yield delivered
     events += [
-        SourceEvent(wanted.split_id, wanted.start, wanted.end, run.said(), batch=watching.batch)
+        SourceEvent(wanted.split_id, wanted.start, wanted.end, run.report(), batch=watching.batch)
         for wanted, run in zip(task.ranges, runs, strict=True)
     ]

@@ -119,11 +119,11 @@ class SourceBatch:
         end = Offset.recognized(json_object(source["endOffset"]))
         # In the offset of Spark's own source, a topic named "planner" would be a dict; our planner's name is a text.
         is_ours = isinstance(latest.get("planner"), str)
-        said = SourceProgress.from_json(latest, committed) if is_ours else None
-        is_made = said is not None and said.row_stage is not None and source["numInputRows"] > 0
+        progress = SourceProgress.from_json(latest, committed) if is_ours else None
+        is_made = progress is not None and progress.row_stage is not None and source["numInputRows"] > 0
         may_be_fewer = is_made and more_records is None
         return cls(
-            progress=said,
+            progress=progress,
             moved=source["startOffset"] != source["endOffset"],
             begin=None if end is None else Offset.recognized(json_object(source["startOffset"])) or Offset(),
             end=end,

@@ -139,13 +139,13 @@ _WITHOUT_EFFECT = _read("without_effect.ini")
 PROPERTIES = {
     name: Property(
         name,
-        _one_of(*said["choices"].split()) if "choices" in said else _VALUES[said.get("value", "text")],
-        said["type"],
-        said["default"].replace("\n", " "),
-        said["meaning"].replace("\n", " "),
-        said.get("field"),
+        _one_of(*entry["choices"].split()) if "choices" in entry else _VALUES[entry.get("value", "text")],
+        entry["type"],
+        entry["default"].replace("\n", " "),
+        entry["meaning"].replace("\n", " "),
+        entry.get("field"),
     )
-    for name, said in _read("properties.ini").items()
+    for name, entry in _read("properties.ini").items()
     if name != "DEFAULT"
 }
 INSTEAD = dict(_WITHOUT_EFFECT.items("instead"))

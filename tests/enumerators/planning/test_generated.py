@@ -17,7 +17,7 @@ from tidegate.alignment.generators import (
 from tidegate.alignment.outcome import generated_watermark, holding_generators
 from tidegate.alignment.plan import SplitState
 from tidegate.alignment.splits import SplitRange
-from tidegate.enumerators.planning.generated import GeneratedWatermarks, said_before
+from tidegate.enumerators.planning.generated import GeneratedWatermarks, watermarks_before
 from tidegate.errors import DataLossError
 from tidegate.readers.contract import ReadTask, TimedBatch
 from tidegate.readers.events.event import SourceEvent
@@ -79,7 +79,7 @@ class Splits:
         run = GeneratorRun(supplier(), before, promised_ms)
         for timed in self.rows(wanted):
             run.add(timed.rows, timed.event_times)
-        return SourceEvent(wanted.split_id, wanted.start, wanted.end, run.said(), batch=batch)
+        return SourceEvent(wanted.split_id, wanted.start, wanted.end, run.report(), batch=batch)
 
 
 def alone(supplier, times):
@@ -137,8 +137,10 @@ def test_events_that_are_lost_doubled_late_or_of_parts_change_nothing(name, rows
         for wanted in ranges:
             cut = chance.randint(wanted.start, wanted.end - 1) if supplier().is_divisible else wanted.start
             parts = [replace(wanted, end=cut), replace(wanted, start=cut)] if cut > wanted.start else [wanted]
-            said = said_before(snapshot, ReadTask(tuple(parts)), supplier)
-            reported = [splits.event(supplier, part, before) for part, before in zip(parts, said, strict=True)]
+            watermarks = watermarks_before(snapshot, ReadTask(tuple(parts)), supplier)
+            reported = [
+                splits.event(supplier, part, watermarks) for part, watermarks in zip(parts, watermarks, strict=True)
+            ]
             inbox.events += chance.choices(reported, k=chance.randint(0, 4))
         late = chance.sample(inbox.events, k=len(inbox.events) // 2)
         generated.see(ends, ends)
@@ -276,8 +278,8 @@ def test_another_generator_begins_without_the_state_of_the_one_before(caplog):
     first = begun(splits, supplier=EveryThird)
     first.see({"a": 3}, "a")
     snapshot = first.snapshot({"a": 4})
-    assert said_before(snapshot, ReadTask((SplitRange("a", 3, 4),)), EveryThird)[0].state == {"rows": 3}
-    assert said_before(snapshot, ReadTask((SplitRange("a", 3, 4),)), bounded)[0] == SplitWatermark(30)
+    assert watermarks_before(snapshot, ReadTask((SplitRange("a", 3, 4),)), EveryThird)[0].state == {"rows": 3}
+    assert watermarks_before(snapshot, ReadTask((SplitRange("a", 3, 4),)), bounded)[0] == SplitWatermark(30)
     second = Planned(bounded, splits.read, snapshot=snapshot, positions={"a": 4}, watermark_ms=30)
     second.see({"a": 4}, "a")
     assert second.combine({"a": SplitState.CAUGHT_UP}) == 36

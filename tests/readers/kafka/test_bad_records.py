@@ -96,7 +96,7 @@ def test_a_generator_sees_bad_records_as_rows_without_an_event_time(lab, topic, 
     watching = Watching(Looking, (SplitWatermark(),))
     assert [row["offset"] for row in rows(watched(reader, watching, ReadTask((wanted,)), events))] == [0, 2, 4]
     assert seen == [(0, 7), (1, NO_EVENT_TIME), (2, 7), (3, NO_EVENT_TIME), (4, 7)]
-    assert [(event.end, event.said["rows"]) for event in events] == [(5, 5)]
+    assert [(event.end, event.report["rows"]) for event in events] == [(5, 5)]
     assert len([*tmp_path.iterdir()]) == 1
 
 
