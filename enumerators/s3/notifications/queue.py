@@ -38,6 +38,7 @@ _REGION = re.compile(
 )  # in the host of AWS, and of those that act as it
 _NO_QUEUE = {"QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue", "InvalidAddress"}
 _FULL = "OverLimit"
+_LONGEST_KEPT_S = 14 * 24 * 3600  # SQS's limit
 
 
 class Message(NamedTuple):
@@ -57,7 +58,10 @@ class Message(NamedTuple):
 
 
 class QueueState(NamedTuple):
-    """The retention of a queue, and the approximate number of messages that can be received now."""
+    """The retention of a queue, and the approximate number of messages that can be received now.
+
+    A queue that names no retention has SQS's longest.
+    """
 
     retention_ms: int
     messages: int
@@ -131,7 +135,8 @@ class NotificationQueue:
         """Return the state of the queue."""
         names = ["MessageRetentionPeriod", "ApproximateNumberOfMessages"]
         attributes = self._ask("get_queue_attributes", "look at", AttributeNames=names)["Attributes"]
-        return QueueState(int(attributes[names[0]]) * 1000, int(attributes[names[1]]))
+        # ElasticMQ keeps messages for ever, and names no retention.
+        return QueueState(int(attributes.get(names[0], _LONGEST_KEPT_S)) * 1000, int(attributes[names[1]]))
 
     def _ask_for_each(self, request: str, operation: str, entries: Sequence[dict[str, Any]]) -> None:
         remaining = iter(entries)

@@ -67,6 +67,11 @@ def test_there_has_to_be_such_a_queue(queue):
         NotificationQueue(CONFIG, queue.url + "-x").receive(60)
 
 
+def test_a_queue_that_names_no_retention_keeps_messages_for_the_longest_time():
+    with stub(lambda _: (200, {"Attributes": {"ApproximateNumberOfMessages": "3"}})) as url:
+        assert NotificationQueue(CONFIG, f"{url}/1/queue").state() == (14 * 86_400_000, 3)
+
+
 @pytest.mark.parametrize("code", ["AccessDeniedException", "InvalidSignatureException"])
 def test_a_refusal_is_one_sentence_that_names_the_queue_and_the_region(code):
     with endpoint((403, code)) as url, pytest.raises(ConnectorError) as caught:
