@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -210,11 +209,9 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
         self._check_subscription()
         self._check_starting_group()
         registry = self.registry  # raises for contradictory options, whatever they are for
-        if (self.min_offsets_per_trigger or 0) > (self.max_offsets_per_trigger or sys.maxsize):
-            raise ValueError(
-                f"minOffsetsPerTrigger is {self.min_offsets_per_trigger}, more than maxOffsetsPerTrigger, "
-                f"which is {self.max_offsets_per_trigger}"
-            )
+        least, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger
+        if least is not None and most is not None and least > most:
+            raise ValueError(f"minOffsetsPerTrigger is {least}, more than maxOffsetsPerTrigger, which is {most}")
         for start, end in zip(self._starts[:1], self._ends[:1], strict=False):
             check_order(start, end)
         if any(end.names(EARLIEST) for end in self._ends[:1]):

@@ -150,6 +150,10 @@ def test_a_wrong_option_gets_one_sentence(options, sentence):
     assert "\n" not in str(raised.value)
 
 
+def test_a_minimum_of_offsets_stands_without_a_maximum():
+    assert of(minOffsetsPerTrigger=str(2**63)).min_rows == 2**63
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
