@@ -22,7 +22,7 @@ from tidegate.errors import OptionError
 # value costs little: batches that double until they fill the target take twice the target in total.
 _FIRST_ROWS = 1_000
 _FIXED_SECONDS = 0.2  # of a Spark batch without rows, until it is measured
-_SHORTEST, _LONGEST = 1e-3, 1e9  # seconds; Spark counts whole milliseconds
+_SHORTEST, _LONGEST = 1e-3, 1e10  # seconds; Spark counts whole milliseconds, and no option names a longer duration
 _MOST_ROWS = 2**63 - 1  # Spark counts rows in a Long
 _GROWTH, _SHRINKAGE = 2, 3  # the greatest factors of one step
 _NOISE = math.log(1.6)  # 30 % of noise make a batch 1.43 times as long; the rest is for our own error

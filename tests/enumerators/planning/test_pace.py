@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tidegate.alignment.budget import greatest_within, share
 from tidegate.enumerators.planning.pace import BatchSizer
 from tidegate.errors import OptionError
+from tidegate.sources.options import parse_duration
 
 PROFILE = settings(max_examples=200)
 
@@ -180,6 +181,10 @@ def test_no_measures_whatever_break_the_sizer(target, measures):
 def test_a_target_that_no_batch_can_take_is_refused(target):
     with pytest.raises(OptionError, match="target batch duration"):
         BatchSizer(target)
+
+
+def test_the_longest_duration_of_an_option_is_a_target():
+    assert BatchSizer(parse_duration("106751 days").total_seconds()).rows == 1_000
 
 
 @settings(max_examples=500)
