@@ -29,7 +29,7 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, TimestampType
 
 from tidegate.alignment.budget import Budget
 from tidegate.alignment.generators import GeneratorSupplier
@@ -104,9 +104,19 @@ def schema_of(source: SourceContract) -> StructType:
     return from_arrow_schema(schema)
 
 
-def _of_source(schema: StructType) -> StructType:
-    """Return the columns of the source itself, without that of its watermark."""
-    return StructType([field for field in schema.fields if field.name != SOURCE_WATERMARK])
+def _of_source(source: SourceContract, schema: StructType) -> StructType:
+    """Return the columns of the source itself, without that of its watermark.
+
+    Raises OptionError for a schema that the user gave without that column, which each row has at its end.
+    """
+    if source.source_watermark == "none":
+        return schema
+    if [(field.name, field.dataType) for field in schema.fields[-1:]] != [(SOURCE_WATERMARK, TimestampType())]:
+        raise OptionError(
+            f"sourceWatermark is {source.source_watermark!r}, which adds a column, so the given schema has to end with "
+            f"{SOURCE_WATERMARK} TIMESTAMP"
+        )
+    return StructType(schema.fields[:-1])
 
 
 def data_source_class(name: str, build: Build, driver: Driver) -> type[DataSource]:
@@ -139,7 +149,7 @@ def data_source_class(name: str, build: Build, driver: Driver) -> type[DataSourc
 
         def reader(self, schema: StructType) -> DataSourceReader:
             with in_one_sentence():
-                return _BatchReader(self.source.with_schema(_of_source(schema)).as_batch(), driver)
+                return _BatchReader(self.source.with_schema(_of_source(self.source, schema)).as_batch(), driver)
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's
             return _StreamReader(self.source, schema, driver, self.add_on)
@@ -253,7 +263,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, source: SourceContract, schema: StructType, driver: Driver, add_on: AddOn | None) -> None:
         self._loaded, self._driver, self._add_on = source, driver, add_on
-        self._schema = _of_source(schema if add_on is None else add_on.schema)
+        self._schema = schema if add_on is None else add_on.schema
         self._columns = None if add_on is None else schema.names
         self._planner: SourceCoordinator | None = None
         self._supplier: GeneratorSupplier | None = None
@@ -268,7 +278,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @cached_property
     def _source(self) -> SourceContract:
         # This is not in the constructor: Spark would lose the message of an error inside streamReader().
-        return self._loaded.with_schema(self._schema)
+        return self._loaded.with_schema(_of_source(self._loaded, self._schema))
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         # Called twice in one run, and again until batch 0 is committed (trap): a constant, without I/O.

@@ -206,6 +206,26 @@ def test_csv_without_a_header_goes_by_the_given_schema_but_for_columns_of_folder
     assert (row["id"], row["day"], row["name"], milliseconds(row["at"])) == (16, 16, "x", NOON + 22 * HOUR)
 
 
+@pytest.mark.parametrize(
+    "given", ["id BIGINT", "source_watermark TIMESTAMP, id BIGINT", "id BIGINT, source_watermark STRING"]
+)
+def test_a_given_schema_ends_with_the_column_of_the_watermark(spark, bucket, tmp_path, given):
+    bucket.put_rows("a.parquet", [(1, NOON)])
+    options = {
+        "path": bucket.path,
+        "stateLocation": str(tmp_path / "state"),
+        "sourceWatermark": "rows",
+        **bucket.options,
+    }
+    rows = spark.read.format("tidegate_s3").schema("id BIGINT, source_watermark TIMESTAMP").options(**options).load()
+    assert ids_of(rows) == [1]
+    with pytest.raises(Exception, match="the given schema has to end with source_watermark TIMESTAMP"):
+        spark.read.format("tidegate_s3").schema(given).options(**options).load().collect()
+    stream = spark.readStream.format("tidegate_s3").schema(given).options(**options).load()
+    with pytest.raises(Exception, match="the given schema has to end with source_watermark TIMESTAMP"):
+        available_now(stream, tmp_path / "checkpoint")
+
+
 NAMES = ("plain", "a space", "plus+plus", "per%20cent", "ümläut-日本", "q?a=1&b#c", "dt=2026-11-21/part 0")
 
 
