@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from typing_extensions import Self
 
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES, parse_most_bytes
@@ -78,7 +78,7 @@ class FormatOptions(BaseModel):
 
     event_time_unit: TimeUnit | None = None
     mode: Annotated[Mode, BeforeValidator(upper_case)] = "FAILFAST"
-    rescued_data_column: str | None = None
+    rescued_data_column: Annotated[str | None, Field(min_length=1)] = None
     bad_records_path: Location | None = None
     max_decompressed_bytes: MostBytes = DEFAULT_MOST_BYTES
     sep: Character = ","

@@ -394,6 +394,8 @@ class S3RowOptions(FormatOptions):
             index = position_of(name, available.names)
             if index is None:
                 raise OptionError(f"there is no column {name!r} to read{did_you_mean(name, available.names)}")
+            if available.field(index) in fields:
+                raise OptionError(f"columns names {name!r} twice")
             fields.append(available.field(index))
         return self.with_own_columns(pa.schema(fields))
 

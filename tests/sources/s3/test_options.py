@@ -86,6 +86,7 @@ def test_a_format_without_bad_records_takes_no_option_for_them(given):
         ({"badRecordsPath": "s3://bucket/in/bad"}, "badRecordsPath is 's3://bucket/in/bad', which lies in the path"),
         ({"startingTimestamp": "5", "endingTimestamp": "5"}, "startingTimestamp is not before endingTimestamp"),
         ({"columns": "a,,b"}, "the option 'columns' is 'a,,b': expected names of columns"),
+        ({"rescuedDataColumn": ""}, "the option 'rescuedDataColumn' is '': it is empty"),
     ],
 )
 def test_a_wrong_option_of_spark_is_told_under_its_name(given, sentence):

@@ -194,6 +194,8 @@ def test_columns_that_an_option_adds_and_objects_have_and_names_of_none_are_refu
         _ = source(rescued_data_column="rest").arrow_schema
     with pytest.raises(OptionError, match="there is no column 'ids' to read; did you mean 'id'"):
         _ = source(columns=["ids"]).arrow_schema
+    with pytest.raises(OptionError, match="columns names 'ID' twice"):
+        _ = source(columns=["id", "ID"]).arrow_schema
     assert source(columns=["id"], include_metadata=True).arrow_schema.names == ["id", "_metadata"]
 
 
