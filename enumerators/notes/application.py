@@ -22,13 +22,13 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from typing_extensions import override
 
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.folders.folder import LocalFolder, Stored, make_private
-from tidegate.enumerators.notes.folder import FORGOTTEN_S, NoteFolder
+from tidegate.enumerators.notes.folder import FORGOTTEN_S, NoteFolder, folder_name
 from tidegate.errors import ConnectorError
 from tidegate.readers.events.event import BAD_RECORDS, SourceEvent
 
@@ -94,7 +94,7 @@ class _PrivateFolder(LocalFolder):
 
 def _folders(*names: str) -> dict[str, Path]:
     """Return the folder of this name, or names inside each other, of each application that has one."""
-    inside = [quote(name, safe="") for name in names]
+    inside = [folder_name(name) for name in names]
     paths = {path.name: path.joinpath(*inside) for path in sorted(_root().glob("*"))} if _is_private() else {}
     return {unquote(name): path for name, path in paths.items() if path.is_dir()}
 

@@ -27,6 +27,13 @@ FORGOTTEN_S = 24 * 3600.0
 _SWEPT_S = 8 * FORGOTTEN_S  # a member of a group may run once a week
 
 
+def folder_name(name: str) -> str:
+    """Return the name of the folder for a name that may hold any characters, and that ``unquote`` gives back."""
+    quoted = quote(name, safe="")
+    # quote() leaves dots as they are; they would lead out of the folder, or hide it.
+    return f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted
+
+
 class NoteFolder:
     """A folder of notes, which are written as a whole or not at all.
 
@@ -43,7 +50,7 @@ class NoteFolder:
         """Return a folder inside this one."""
         folder = self._folder
         for name in names:
-            folder = folder.within(quote(name, safe=""))
+            folder = folder.within(folder_name(name))
         return NoteFolder(folder, self.repeat_s, wall_clock=self._wall_clock)
 
     def write(self, name: str, note: Json) -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -23,6 +24,7 @@ from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.enumerators.notes.group import GroupFolder
 from tidegate.enumerators.notes.others import NOTE_LAYOUT, OtherMembers
 from tidegate.errors import ConnectorError
+from tidegate.readers.s3.config import S3ConnectionConfig
 
 REPEAT_S = 1.0
 
@@ -37,6 +39,15 @@ def tick(*clocks, seconds=REPEAT_S):
     """Let time pass on machines whose clocks have nothing to do with each other."""
     for clock in clocks:
         clock.sleep(seconds)
+
+
+@pytest.mark.parametrize("group", [".", "..", "../others", "a b/ü"])
+def test_a_group_of_any_name_keeps_to_its_own_folder_of_the_location(tmp_path, group):
+    location = open_folder(str(tmp_path / "lake" / "alignment"), S3ConnectionConfig())
+    NoteFolder(location).within(group).write("member", {})
+    (inside,) = location.folders()
+    assert unquote(inside) == group
+    assert [file.parent for file in tmp_path.rglob("*.json")] == [tmp_path / "lake" / "alignment" / inside]
 
 
 def test_members_on_machines_whose_clocks_differ_keep_within_the_drift(notes):
