@@ -122,6 +122,7 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
     max_offsets_per_trigger: the maximum number of offsets in one batch.
     max_bytes_per_trigger: the maximum of bytes in a batch, as stored in Kafka, estimated by the mean size of a record.
     min_offsets_per_trigger: delay a batch until there is this number of offsets, for ``max_trigger_delay`` at most.
+        The first batch of a query does not wait, nor does any with ``availableNow``.
     max_records_per_partition: the maximum number of offsets in one Spark task.
     include_headers: add the column ``headers``.
     include_event_time: add two columns.  ``event_time`` is the time that planning used, null if it left the row out.
