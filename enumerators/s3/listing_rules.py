@@ -16,6 +16,7 @@ from tidegate.readers.s3.listing import ARCHIVED, Listed
 
 HADOOP_FOLDER = "_$folder$"  # the mark of a folder by Hadoop's old S3 clients
 _BRACES = re.compile("{([^{}]*)}")  # without others inside
+_SET = re.compile(r"\[[!^]?.[^]]*]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,8 @@ def _alternatives(glob: str) -> list[str]:
     if braces is None:
         if "{" in glob:
             raise _malformed(glob, "a { has no } after it")
+        if "[" in _SET.sub("", glob):  # fnmatch would look for that character
+            raise _malformed(glob, "a [ has no ] after it")
         return [glob.replace("[^", "[!")]
     before, after = glob[: braces.start()], glob[braces.end() :]
     return [plain for part in braces[1].split(",") for plain in _alternatives(f"{before}{part}{after}")]
