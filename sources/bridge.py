@@ -107,7 +107,7 @@ def schema_of(source: SourceContract) -> StructType:
 def _of_source(source: SourceContract, schema: StructType) -> StructType:
     """Return the columns of the source itself, without that of its watermark.
 
-    Raises OptionError for a schema that the user gave without that column, which each row has at its end.
+    Raises OptionError for a schema of the user that lacks this column, which each row has at its end, or forbids nulls.
     """
     if source.source_watermark == "none":
         return schema
@@ -116,6 +116,8 @@ def _of_source(source: SourceContract, schema: StructType) -> StructType:
             f"sourceWatermark is {source.source_watermark!r}, which adds a column, so the given schema has to end with "
             f"{SOURCE_WATERMARK} TIMESTAMP"
         )
+    if source.source_watermark == "rows" and not all(field.nullable for field in schema.fields):
+        raise OptionError("sourceWatermark is 'rows', whose own rows are null but for it, so no column may be NOT NULL")
     return StructType(schema.fields[:-1])
 
 

@@ -206,10 +206,19 @@ def test_csv_without_a_header_goes_by_the_given_schema_but_for_columns_of_folder
     assert (row["id"], row["day"], row["name"], milliseconds(row["at"])) == (16, 16, "x", NOON + 22 * HOUR)
 
 
+ITS_END = "the given schema has to end with source_watermark TIMESTAMP"
+
+
 @pytest.mark.parametrize(
-    "given", ["id BIGINT", "source_watermark TIMESTAMP, id BIGINT", "id BIGINT, source_watermark STRING"]
+    ("given", "sentence"),
+    [
+        ("id BIGINT", ITS_END),
+        ("source_watermark TIMESTAMP, id BIGINT", ITS_END),
+        ("id BIGINT, source_watermark STRING", ITS_END),
+        ("id BIGINT NOT NULL, source_watermark TIMESTAMP", "no column may be NOT NULL"),
+    ],
 )
-def test_a_given_schema_ends_with_the_column_of_the_watermark(spark, bucket, tmp_path, given):
+def test_a_given_schema_has_room_for_rows_with_only_the_watermark(spark, bucket, tmp_path, given, sentence):
     bucket.put_rows("a.parquet", [(1, NOON)])
     options = {
         "path": bucket.path,
@@ -219,10 +228,10 @@ def test_a_given_schema_ends_with_the_column_of_the_watermark(spark, bucket, tmp
     }
     rows = spark.read.format("tidegate_s3").schema("id BIGINT, source_watermark TIMESTAMP").options(**options).load()
     assert ids_of(rows) == [1]
-    with pytest.raises(Exception, match="the given schema has to end with source_watermark TIMESTAMP"):
+    with pytest.raises(Exception, match=sentence):
         spark.read.format("tidegate_s3").schema(given).options(**options).load().collect()
     stream = spark.readStream.format("tidegate_s3").schema(given).options(**options).load()
-    with pytest.raises(Exception, match="the given schema has to end with source_watermark TIMESTAMP"):
+    with pytest.raises(Exception, match=sentence):
         available_now(stream, tmp_path / "checkpoint")
 
 
