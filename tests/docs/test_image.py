@@ -26,7 +26,7 @@ def default(name):
 @pytest.fixture
 def install(tmp_path):
     """Return a function that runs the step of installation with a Python that pip gave PySpark 4.3.0."""
-    (step,) = re.findall(r"^RUN (.+?[^\\])$", DOCKERFILE, re.MULTILINE | re.DOTALL)
+    step, _ = re.findall(r"^RUN (.+?[^\\])$", DOCKERFILE, re.MULTILINE | re.DOTALL)
     for folder in ("/opt/spark", "/tmp/tidegate"):  # noqa: S108 - replaced
         step = step.replace(folder, f"{tmp_path}{folder}")
         (tmp_path / folder[1:]).mkdir(parents=True)
