@@ -84,13 +84,17 @@ def _points(value: Any, expected: str, example: str) -> Any:
     return points
 
 
-def _offsets(value: Any) -> Any:
+def _offsets(value: Any, *, words: str = "earliest, latest", numbers: str = "-2 (earliest) or -1 (latest)") -> Any:
     word = value.strip().lower() if isinstance(value, str) else None
     if value is None or word in {"earliest", "latest"}:
         return word
     if word is not None and not word.startswith("{"):
-        raise ValueError(f"expected earliest, latest, or an offset {_POINTS}{_EXAMPLE_OFFSETS}")
-    return _points(value, "an offset of 0 or more, -2 (earliest) or -1 (latest)", _EXAMPLE_OFFSETS)
+        raise ValueError(f"expected {words}, or an offset {_POINTS}{_EXAMPLE_OFFSETS}")
+    return _points(value, f"an offset of 0 or more, {numbers}", _EXAMPLE_OFFSETS)
+
+
+def _ending_offsets(value: Any) -> Any:
+    return _offsets(value, words="latest", numbers="or -1 (latest)")
 
 
 def _timestamps(value: Any) -> Any:
@@ -198,7 +202,9 @@ def _watermark_from(value: str) -> str:
     return value
 
 
-Offsets: TypeAlias = Annotated[Literal["earliest", "latest"] | dict[str, dict[int, int]], BeforeValidator(_offsets)]
+_Offsets: TypeAlias = Literal["earliest", "latest"] | dict[str, dict[int, int]]
+StartingOffsets: TypeAlias = Annotated[_Offsets, BeforeValidator(_offsets)]
+EndingOffsets: TypeAlias = Annotated[_Offsets, BeforeValidator(_ending_offsets)]
 Timestamps: TypeAlias = Annotated[dict[str, dict[int, int]], BeforeValidator(_timestamps)]
 Timestamp: TypeAlias = Annotated[int | AwareDatetime, BeforeValidator(_time), AfterValidator(_since_1970)]
 TopicPattern: TypeAlias = Annotated[str, AfterValidator(_topic_pattern)]
@@ -272,7 +278,7 @@ def given_points(
     which: Literal["starting", "ending"],
     timestamp: Timestamp | None,
     offsets_by_timestamp: Timestamps | None,
-    offsets: Offsets | None,
+    offsets: _Offsets | None,
 ) -> list[OffsetsSpec]:
     """Return the points that options name.  The first one decides, as in Spark's own source, and the others do nothing.
 

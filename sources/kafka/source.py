@@ -38,9 +38,10 @@ from tidegate.sources.kafka.java.table import NO_GROUP
 from tidegate.sources.kafka.option_types import (
     ArchiveColumns,
     ArchiveLocation,
+    EndingOffsets,
     EventTimeOption,
-    Offsets,
     Partitions,
+    StartingOffsets,
     Timestamp,
     Timestamps,
     TopicPattern,
@@ -147,12 +148,12 @@ class KafkaSource(TypedTopicOptions, RegistryOptions, Source):
     subscribe: Annotated[Topics | None, Field(min_length=1)] = None
     subscribe_pattern: TopicPattern | None = None
     assign: Annotated[Partitions | None, Field(min_length=1)] = None
-    starting_offsets: Offsets | None = None
+    starting_offsets: StartingOffsets | None = None
     starting_timestamp: Timestamp | None = None
     starting_offsets_by_timestamp: Timestamps | None = None
     starting_group_id: Annotated[str | None, Field(min_length=1)] = None
     starting_offsets_by_timestamp_strategy: Annotated[Literal["error", "latest"], BeforeValidator(lower_case)] = "error"
-    ending_offsets: Offsets | None = None
+    ending_offsets: EndingOffsets | None = None
     ending_timestamp: Timestamp | None = None
     ending_offsets_by_timestamp: Timestamps | None = None
     archive: ArchiveLocation | None = None

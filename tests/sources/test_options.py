@@ -119,6 +119,11 @@ def test_the_other_ways_to_subscribe(other):
             for time in ("yesterday", "1.5", "2026-11-22T10:00:00", "2026-13-01T00:00:00Z")
         ),
         ({"subscribe": "['orders']"}, "\"['orders']\" cannot be the name of a topic; expected letters, digits"),
+        (
+            {"endingOffsets": "last"},
+            "the option 'endingOffsets' is 'last': expected latest, or an offset",
+        ),
+        ({"endingOffsets": "{}"}, "it names no partition; expected an offset of 0 or more, or -1 (latest) for every"),
         ({"endingOffsets": "earliest"}, "endingOffsets says earliest (-2), before any record"),
         ({"subscribePattern": "o.*"}, "the options subscribe and subscribePattern exclude each other"),
         ({"kafka__isolation__level": "committed"}, "expected read_uncommitted or read_committed"),
