@@ -16,7 +16,7 @@ from tidegate.readers.s3.listing import ARCHIVED, Listed
 
 HADOOP_FOLDER = "_$folder$"  # the mark of a folder by Hadoop's old S3 clients
 _BRACES = re.compile("{([^{}]*)}")  # without others inside
-_SET = re.compile(r"\[[!^]?.[^]]*]")
+_SET = re.compile(r"\[(?:[!^].|[^!^])[^]]*]", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

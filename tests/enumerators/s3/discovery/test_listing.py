@@ -190,7 +190,7 @@ def test_a_pattern_may_hold_what_fnmatch_cannot_say():
     assert matches("{a,}b", "b")
 
 
-@pytest.mark.parametrize("glob", ["{a,b", "a\\", "[ab", "{a,[}b", "a[]"])
+@pytest.mark.parametrize("glob", ["{a,b", "a\\", "[ab", "{a,[}b", "a[]", "a[!]", "[^]"])
 def test_a_pattern_that_is_none_is_refused(glob):
     with pytest.raises(OptionError, match=r"^pathGlobFilter is .*, which is not a pattern: "):
         ListingRules(path_glob_filter=glob)
