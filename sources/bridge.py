@@ -58,6 +58,7 @@ from tidegate.sources.tasks import (
     END_OF_TIME_MS,
     SOURCE_WATERMARK,
     TaskPartition,
+    check_is_added,
     nullable,
     read_task,
     setting_aside,
@@ -98,6 +99,7 @@ def schema_of(source: SourceContract) -> StructType:
     """
     schema = source.arrow_schema
     if source.source_watermark != "none":
+        check_is_added(schema.names)
         schema = schema.append(pa.field(SOURCE_WATERMARK, pa.timestamp("us", "UTC")))
     if source.source_watermark == "rows":
         schema = nullable(schema)
@@ -111,13 +113,14 @@ def _of_source(source: SourceContract, schema: StructType) -> StructType:
     """
     if source.source_watermark == "none":
         return schema
-    if [(field.name, field.dataType) for field in schema.fields[-1:]] != [(SOURCE_WATERMARK, TimestampType())]:
+    if [(f.name, f.dataType, f.nullable) for f in schema.fields[-1:]] != [(SOURCE_WATERMARK, TimestampType(), True)]:
         raise OptionError(
             f"sourceWatermark is {source.source_watermark!r}, which adds a column, so the given schema has to end with "
             f"{SOURCE_WATERMARK} TIMESTAMP"
         )
     if source.source_watermark == "rows" and not all(field.nullable for field in schema.fields):
         raise OptionError("sourceWatermark is 'rows', whose own rows are null but for it, so no column may be NOT NULL")
+    check_is_added(schema.names[:-1])
     return StructType(schema.fields[:-1])
 
 

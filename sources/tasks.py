@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from pyspark.sql.datasource import InputPartition
 
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.planning.offset import Offset
-from tidegate.errors import ContractError, OutOfMemoryError
+from tidegate.errors import ContractError, OptionError, OutOfMemoryError
 from tidegate.readers.arrow.arrays import repeated
 from tidegate.readers.contract import ReadTask, SplitReader, SupportsBadRecords
 from tidegate.readers.events.event import BAD_RECORDS, EventChannel, SourceEvent, Watching, send, timed_reader, watched
@@ -109,6 +109,15 @@ def read_task(
             counts = counting.bad_records.items()
             events += [SourceEvent(r.split_id, r.start, r.end, {"number": n}, BAD_RECORDS) for r, n in counts if n]
         send(partition.channel, events)
+
+
+def check_is_added(names: Collection[str]) -> None:
+    """Raise OptionError if a source whose rows get its watermark has a column of that name itself."""
+    if SOURCE_WATERMARK in names:
+        raise OptionError(
+            f"sourceWatermark adds the column {SOURCE_WATERMARK!r}, but the source has one of that name already: leave "
+            "one of them out"
+        )
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:

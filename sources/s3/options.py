@@ -400,7 +400,9 @@ class S3RowOptions(FormatOptions):
         return self.with_own_columns(pa.schema(fields))
 
     def check_given(self, schema: pa.Schema) -> None:
-        """Raise OptionError for a given schema that contradicts these options."""
+        """Raise OptionError for a given schema that names a column twice, or contradicts these options."""
+        if twice := next((name for name in schema.names if schema.names.count(name) > 1), None):
+            raise OptionError(f"the given schema names {twice!r} twice")
         for field in self.own_columns():
             index = schema.get_field_index(field.name)
             if index < 0 or schema.field(index).type != field.type:

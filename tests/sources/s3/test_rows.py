@@ -164,6 +164,7 @@ def test_loading_or_reading_a_batch_leaves_the_state_location_alone(spark, bucke
     ("fields", "schema", "sentence"),
     [
         ({"include_existing_files": False}, None, "includeExistingFiles is false, which leaves a batch query nothing"),
+        ({}, "i int, i int", "the given schema names 'i' twice"),
         ({"include_metadata": True}, "i int", "an option adds the column '_metadata', which the given schema lacks"),
         ({"rescued_data_column": "rest"}, "i int, rest int", "an option adds the column 'rest', which the given"),
         ({"mode": "PERMISSIVE"}, "i int, _corrupt_record int", "the column '_corrupt_record' is of the type INT"),

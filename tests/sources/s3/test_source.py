@@ -14,6 +14,7 @@ from tidegate import OptionError, Source, WatermarkStrategy
 from tidegate.enumerators.folders.folder import LocalFolder
 from tidegate.jobs.account.account import NO_ROWS
 from tidegate.jobs.spark_checkpoint import BatchLogs
+from tidegate.sources.bridge import schema_of
 from tidegate.windows import TumblingEventTimeWindows
 
 DRIFT = timedelta(hours=1)
@@ -215,7 +216,9 @@ ITS_END = "the given schema has to end with source_watermark TIMESTAMP"
         ("id BIGINT", ITS_END),
         ("source_watermark TIMESTAMP, id BIGINT", ITS_END),
         ("id BIGINT, source_watermark STRING", ITS_END),
+        ("id BIGINT, source_watermark TIMESTAMP NOT NULL", ITS_END),
         ("id BIGINT NOT NULL, source_watermark TIMESTAMP", "no column may be NOT NULL"),
+        ("source_watermark TIMESTAMP, source_watermark TIMESTAMP", "the source has one of that name already"),
     ],
 )
 def test_a_given_schema_has_room_for_rows_with_only_the_watermark(spark, bucket, tmp_path, given, sentence):
@@ -233,6 +236,15 @@ def test_a_given_schema_has_room_for_rows_with_only_the_watermark(spark, bucket,
     stream = spark.readStream.format("tidegate_s3").schema(given).options(**options).load()
     with pytest.raises(Exception, match=sentence):
         available_now(stream, tmp_path / "checkpoint")
+
+
+def test_only_without_the_watermark_may_objects_have_a_column_of_its_name(bucket, source, spark):
+    bucket.put("a.json", b'{"id": 1, "source_watermark": "x"}\n')
+    assert source(file_format="json").read(spark).collect() == [(1, "x")]
+    rows = source(file_format="json", source_watermark="rows")
+    with pytest.raises(OptionError, match="sourceWatermark adds the column 'source_watermark', but the source has one"):
+        schema_of(rows)
+    assert schema_of(rows.model_copy(update={"columns": ("id",)})).names == ["id", "source_watermark"]
 
 
 NAMES = ("plain", "a space", "plus+plus", "per%20cent", "ümläut-日本", "q?a=1&b#c", "dt=2026-11-21/part 0")
