@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tidegate.errors import OutOfMemoryError
+from tidegate.readers.jars import without_jars
 
 try:
     import numba
+    from numba.core import entrypoints
 except OSError as error:
     if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
         raise
@@ -18,6 +20,8 @@ except OSError as error:
         f"the limit of the process: {error}"
     ) from error
 
+with without_jars():
+    entrypoints.init_all()  # type: ignore[no-untyped-call]  # Numba looks for its extensions once
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _EVENT_TIME = "event_time"  # the field of connectors whose users choose where event times come from
 
 
-class StrategyOptions(BaseModel):
+class StrategyOptions(BaseModel, defer_build=True):
     """The fields of ``WatermarkStrategy``, as Spark options."""
 
     max_drift: Duration | None = None
@@ -55,7 +55,7 @@ _WATERMARK_OPTIONS = {option: field for field, option in option_names(StrategyOp
 _WATERMARK_ARGUMENTS = {to_snake(option): field for option, field in _WATERMARK_OPTIONS.items()}
 
 
-class SourceContract(BaseModel, ABC):
+class SourceContract(BaseModel, ABC, defer_build=True):
     """A source is its options plus two factories (FLIP-27: Source).
 
     Immutable and picklable, because it travels to the planner process and to every executor.  It opens nothing itself.

@@ -49,7 +49,7 @@ def registry_config(options: Mapping[str, str]) -> RegistryConfig:
     return RegistryConfig(**fields)
 
 
-class RegistryOptions(BaseModel):
+class RegistryOptions(BaseModel, defer_build=True):
     """The schema registry.
 
     schema_registry_url: the registry with the schemas of Avro and Protobuf values; several are separated by commas.

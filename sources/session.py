@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 
 from tidegate.errors import InstallationError, OptionError
+from tidegate.readers.jars import find_plugins_of_pydantic, without_jars
 from tidegate.sources.bridge import Driver, data_source_class
 from tidegate.sources.contract import SourceContract
 from tidegate.sources.environments import require_planner
@@ -240,7 +241,10 @@ def register(spark: SparkSession, *others: type[SourceContract]) -> None:
 
 def _installed() -> list[tuple[str, type[SourceContract]]]:
     """Return the connectors of installed packages, with the names of their data sources."""
-    loaded = map(_loaded, sorted(entry_points(group=_CONNECTORS)))
+    with without_jars():
+        points = entry_points(group=_CONNECTORS)
+    find_plugins_of_pydantic()
+    loaded = map(_loaded, sorted(points))
     found = [connector for connector in loaded if connector is not None]
     if not found:
         raise InstallationError(

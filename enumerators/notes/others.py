@@ -22,7 +22,7 @@ _Time: TypeAlias = Annotated[int, Field(ge=-(2**62), le=2**62)]
 _Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=100)]
 
 
-class _Strict(BaseModel):
+class _Strict(BaseModel, defer_build=True):
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 

@@ -68,7 +68,7 @@ _Time: TypeAlias = Annotated[datetime, PlainValidator(_time), PlainSerializer(ep
 _Duration: TypeAlias = Annotated[timedelta, PlainValidator(_duration), PlainSerializer(milliseconds)]
 
 
-class _Record(BaseModel):
+class _Record(BaseModel, defer_build=True):
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
 

@@ -57,7 +57,7 @@ Character: TypeAlias = Annotated[str, BeforeValidator(_character)]
 NoneOrCharacter: TypeAlias = Annotated[str, BeforeValidator(lambda value: "" if value == "" else _character(value))]
 
 
-class FormatOptions(BaseModel):
+class FormatOptions(BaseModel, defer_build=True):
     r"""The options of all formats; the registry says which format has which.
 
     event_time_unit: the unit of an event-time column of numbers or text: ``s``, ``ms``, ``us``, ``ns`` or ``iso8601``.

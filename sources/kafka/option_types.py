@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, ConfigDict, TypeAdapter
 
 from tidegate.alignment.durations import epoch_ms
 from tidegate.enumerators.kafka.offsets import ByTimestamp, OffsetPoint, OffsetsSpec
@@ -35,7 +35,7 @@ _LARGEST = 2**63 - 1  # of an offset or a time in Kafka's protocol
 _POINTS = "for every partition, such as "
 _EXAMPLE_OFFSETS = '{"orders": {"0": 23, "1": 7}}'
 _EXAMPLE_TIMES = '{"orders": {"0": 1700000000000, "1": 1700000003600}}'
-_MOMENT = TypeAdapter(AwareDatetime)
+_MOMENT = TypeAdapter(AwareDatetime, config=ConfigDict(defer_build=True))
 _TOPIC = re.compile(
     "[a-zA-Z0-9._-]{1,249}"
 )  # LEGAL_CHARS and MAX_NAME_LENGTH of Kafka's Topic, which also refuses . and ..

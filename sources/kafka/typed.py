@@ -50,7 +50,7 @@ Format: TypeAlias = Annotated[ValueFormat, BeforeValidator(lower_case)]
 Schema: TypeAlias = Annotated[str | pa.Schema, BeforeValidator(_schema)]
 
 
-class TypedTopicOptions(BaseModel):
+class TypedTopicOptions(BaseModel, defer_build=True):
     """The options for typed topics.
 
     value_format: the form of values, which decides the type of the column ``value``: ``json`` and ``protobuf`` make it

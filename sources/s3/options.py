@@ -35,7 +35,7 @@ def _endpoint(value: Any) -> Any:
     return value
 
 
-class S3ConnectionOptions(BaseModel):
+class S3ConnectionOptions(BaseModel, defer_build=True):
     """The connection to the bucket.
 
     endpoint: the URL of an endpoint other than AWS.
@@ -115,7 +115,7 @@ QueueUrl: TypeAlias = Annotated[str, BeforeValidator(_queue_url)]
 Time: TypeAlias = Annotated[datetime, BeforeValidator(parse_time)]
 
 
-class S3DiscoveryOptions(BaseModel):
+class S3DiscoveryOptions(BaseModel, defer_build=True):
     """The objects to read, and the place that remembers the discovered objects.
 
     path: ``s3://bucket/prefix``: the objects right below it, and all below folders of partitions (``key=value``), with

@@ -22,11 +22,13 @@ from tests.support.pages import ROOT
 from tests.support.streams import HOUR, NOON, even_times, kafka_source, new_topic
 from tidegate.alignment.plan import Limits
 from tidegate.errors import InstallationError
+from tidegate.readers.jars import without_jars
 from tidegate.sources.bridge import Driver, data_source_class
 from tidegate.sources.environments import require_planner
 from tidegate.sources.tasks import SOURCE_WATERMARK, TaskPartition
 
 HERE = tidegate.__version__
+OPTIONS = {"kafka.bootstrap.servers": "localhost:9", "subscribe": "orders"}
 OF_SPARK = [Path(module.__file__).parent for module in (pyspark, py4j)]
 LOADS = """
 import pickle, sys
@@ -59,9 +61,52 @@ def other_tidegate(folder):
 
 def sent():
     """Return the objects that Spark sends to executors: the data source and its reader."""
-    options = {"kafka.bootstrap.servers": "localhost:9", "subscribe": "orders"}
-    source = data_source_class("tidegate_kafka", tidegate.KafkaSource.from_options, Driver(2, "app"))(options)
+    source = data_source_class("tidegate_kafka", tidegate.KafkaSource.from_options, Driver(2, "app"))(OPTIONS)
     return source, source.streamReader(source.schema())
+
+
+GETS_A_CLASS = f"import pickle, sys; pickle.loads(sys.stdin.buffer.read())({OPTIONS})"
+GETS_AN_OBJECT = "import pickle, sys; pickle.loads(sys.stdin.buffer.read())"
+MODEL = "import sys, pydantic; pydantic.create_model('Model', number=(int, 0)); print('plugin' in sys.modules)"
+LOOP = "import sys, numba; numba.njit(lambda: 0)(); print('plugin' in sys.modules)"
+
+
+@pytest.mark.parametrize(
+    ("gets", "place", "uses", "looks"),
+    [
+        (GETS_A_CLASS, 0, MODEL, False),
+        (GETS_AN_OBJECT, 1, MODEL, False),
+        (GETS_AN_OBJECT, 2, MODEL, False),
+        ("import tidegate.readers.kafka.decoder", 0, LOOP, False),
+        ("", 0, MODEL, True),
+        ("", 0, LOOP, True),
+    ],
+    ids=["the class", "the data source", "the reader", "loops", "a model without tidegate", "a loop without tidegate"],
+)
+def test_processes_with_tidegate_look_for_no_plugins_in_jars(tmp_path, gets, place, uses, looks):
+    jar = tmp_path / "plugin.jar"
+    with zipfile.ZipFile(jar, "w") as made:
+        made.writestr("plugin.py", "class Plugin:\n    new_schema_validator = lambda *_: (None, None, None)\n")
+        made.writestr("plugin-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: plugin\nVersion: 1\n")
+        points = "[pydantic]\nplugin = plugin:Plugin\n[numba_extensions]\ninit = plugin:Plugin\n"
+        made.writestr("plugin-1.dist-info/entry_points.txt", points)
+    objects = (data_source_class("tidegate_kafka", tidegate.KafkaSource.from_options, Driver(2, "app")), *sent())
+    answer = subprocess.run(
+        [sys.executable, "-c", f"{gets}\n{uses}"],
+        input=cloudpickle.dumps(objects[place]),
+        env={**os.environ, "PYTHONPATH": str(jar)},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    assert answer.stdout.decode().strip() == str(looks)
+
+
+def test_jars_come_back_to_their_places_on_the_path(monkeypatch):
+    monkeypatch.setattr(sys, "path", ["one", "two.jar", "three"])
+    with without_jars():
+        assert sys.path == ["one", "three"]
+        sys.path.append("four")
+    assert sys.path == ["one", "two.jar", "three", "four"]
 
 
 def reported(interpreter, data):

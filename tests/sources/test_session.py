@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import zipfile
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -93,6 +94,15 @@ def test_of_two_connectors_with_one_name_the_last_counts_with_a_warning(spark, i
         f"two connectors are called 'tidegate_s3': {one} is used, and not {other}"
         for one, other in ((objects, own), (own, objects))
     ]
+
+
+def test_connectors_are_not_looked_for_in_jars(spark, tmp_path, monkeypatch, caplog):
+    with zipfile.ZipFile(tmp_path / "box.jar", "w") as jar:
+        jar.writestr("box-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: box\nVersion: 1\n")
+        jar.writestr("box-1.dist-info/entry_points.txt", "[tidegate.connectors]\nbox = box:Missing\n")
+    monkeypatch.syspath_prepend(tmp_path / "box.jar")
+    tidegate.register(spark)
+    assert "box" not in caplog.text
 
 
 def test_without_any_connector_one_sentence_says_what_to_install(spark, monkeypatch):
