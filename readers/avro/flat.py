@@ -15,8 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.readers.arrow.arrays import booleans, integers
-from tidegate.readers.arrow.texts import texts_at
-from tidegate.readers.compiled import compiled
+from tidegate.readers.compiled import compiled, texts_at
 
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 Longs: TypeAlias = "npt.NDArray[np.int64]"

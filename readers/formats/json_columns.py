@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tidegate.readers.arrow.arrays import booleans
 from tidegate.readers.arrow.text_values import decimals
-from tidegate.readers.arrow.texts import texts_at
+from tidegate.readers.compiled import texts_at
 from tidegate.readers.formats import json_loop as loop
 from tidegate.readers.formats.json_loop import Bytes, Found, Ints, Known
 
