@@ -28,6 +28,7 @@ from tidegate.enumerators.planning.source_progress import SourceProgress, utc_ti
 from tidegate.enumerators.process_identity import runs
 from tidegate.errors import counted
 from tidegate.jobs.figures import clock_time, count, printable, span
+from tidegate.readers.models import Model
 
 NOTHING = "No running tidegate source of yours is found."
 _SOON = timedelta(hours=1)
@@ -125,7 +126,7 @@ def _deletion(progress: SourceProgress) -> Iterator[tuple[str, bool]]:
         yield f"{split} deleted in {span(left)}", left < _SOON
 
 
-class _Note(BaseModel):
+class _Note(Model):
     """What is read of a planner's note; see ``ProgressNote``."""
 
     model_config = ConfigDict(strict=True)
@@ -138,7 +139,7 @@ class _Note(BaseModel):
     progress: SourceProgress
 
 
-class _Batch(BaseModel):
+class _Batch(Model):
     """What is read of the note on a batch; see ``batch_note``."""
 
     model_config = ConfigDict(strict=True)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.errors import OutOfMemoryError
-from tidegate.readers.jars import without_jars
+from tidegate.readers.models import without_jars
 
 try:
     import numba

@@ -51,7 +51,7 @@ from tidegate.readers.contract import ReadTask, TimedRows
 from tidegate.readers.events.event import EventChannel, SourceEvent, Watching, timed_reader
 from tidegate.sources.add_on import AddOn
 from tidegate.sources.contract import group_of
-from tidegate.sources.environments import pickled, prepare_process
+from tidegate.sources.environments import pickled
 from tidegate.sources.options import in_one_sentence
 from tidegate.sources.tasks import (
     ADD_ON_WATERMARK,
@@ -64,7 +64,7 @@ from tidegate.sources.tasks import (
     setting_aside,
     shown_watermark_ms,
 )
-from tidegate.spark_private import from_arrow_schema
+from tidegate.spark_private import end_quietly, from_arrow_schema
 
 if TYPE_CHECKING:
     from tidegate.sources.contract import SourceContract
@@ -133,7 +133,7 @@ def data_source_class(name: str, build: Build, driver: Driver) -> type[DataSourc
 
     class TidegateDataSource(DataSource):
         def __init__(self, options: Mapping[str, str]) -> None:
-            prepare_process()
+            end_quietly()
             own = dict(options)
             asked = own.pop(AddOn.option, None)
             self.add_on = None if asked is None else AddOn.of_text(asked)

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
+from pydantic import ConfigDict, Field, PositiveInt, ValidationError, model_validator
 from pydantic.alias_generators import to_snake
 from typing_extensions import Self
 
@@ -30,6 +30,7 @@ from tidegate.enumerators.notes.group import GroupFolder, any_reads_on
 from tidegate.errors import OptionError, StrategyError, did_you_mean
 from tidegate.readers.contract import SplitReader
 from tidegate.readers.event_time.policy import BadEventTime, EventTimePolicy, FutureEventTime
+from tidegate.readers.models import Model
 from tidegate.readers.s3.config import S3ConnectionConfig
 from tidegate.sources.options import Duration, option_names, sentence
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 _EVENT_TIME = "event_time"  # the field of connectors whose users choose where event times come from
 
 
-class StrategyOptions(BaseModel, defer_build=True):
+class StrategyOptions(Model):
     """The fields of ``WatermarkStrategy``, as Spark options."""
 
     max_drift: Duration | None = None
@@ -55,7 +56,7 @@ _WATERMARK_OPTIONS = {option: field for field, option in option_names(StrategyOp
 _WATERMARK_ARGUMENTS = {to_snake(option): field for option, field in _WATERMARK_OPTIONS.items()}
 
 
-class SourceContract(BaseModel, ABC, defer_build=True):
+class SourceContract(Model, ABC):
     """A source is its options plus two factories (FLIP-27: Source).
 
     Immutable and picklable, because it travels to the planner process and to every executor.  It opens nothing itself.

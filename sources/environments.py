@@ -13,18 +13,11 @@ from functools import lru_cache
 from typing import Any
 
 from tidegate.errors import InstallationError
-from tidegate.readers.jars import find_plugins_of_pydantic
-from tidegate.spark_private import cloudpickle, end_quietly
+from tidegate.spark_private import cloudpickle
 from tidegate.version import __version__
 
 _PROBE = "import tidegate; print(tidegate.__version__)"
 _PROBE_S = 60
-
-
-def prepare_process() -> None:
-    """Make a process of Spark's ready for a source, which it has just got."""
-    end_quietly()
-    find_plugins_of_pydantic()
 
 
 def pickled(instance: object) -> tuple[Callable[[bytes], object], tuple[bytes]]:
@@ -63,9 +56,9 @@ def _loader(version: str) -> Callable[[bytes], object]:
                 f"cannot load the source: {error}; it needs the modules that the driver has, also those of your own "
                 "connectors (docs/deploy.md)"
             ) from None
-        from tidegate.sources.environments import prepare_process
+        from tidegate.spark_private import end_quietly
 
-        prepare_process()
+        end_quietly()
         instance = object.__new__(made_of)
         instance.__dict__.update(state)
         return instance

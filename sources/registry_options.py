@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from tidegate.errors import OptionError, did_you_mean
+from tidegate.readers.models import Model
 from tidegate.readers.registry.client import RegistryConfig
 from tidegate.sources.options import option_names
 
@@ -49,7 +50,7 @@ def registry_config(options: Mapping[str, str]) -> RegistryConfig:
     return RegistryConfig(**fields)
 
 
-class RegistryOptions(BaseModel, defer_build=True):
+class RegistryOptions(Model):
     """The schema registry.
 
     schema_registry_url: the registry with the schemas of Avro and Protobuf values; several are separated by commas.

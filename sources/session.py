@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 
 from tidegate.errors import InstallationError, OptionError
-from tidegate.readers.jars import find_plugins_of_pydantic, without_jars
+from tidegate.readers.models import without_jars
 from tidegate.sources.bridge import Driver, data_source_class
 from tidegate.sources.contract import SourceContract
 from tidegate.sources.environments import require_planner
@@ -243,7 +243,6 @@ def _installed() -> list[tuple[str, type[SourceContract]]]:
     """Return the connectors of installed packages, with the names of their data sources."""
     with without_jars():
         points = entry_points(group=_CONNECTORS)
-    find_plugins_of_pydantic()
     loaded = map(_loaded, sorted(points))
     found = [connector for connector in loaded if connector is not None]
     if not found:

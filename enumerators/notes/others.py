@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
+from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 from typing_extensions import Self
 
 from tidegate.alignment.group import Member
 from tidegate.enumerators.contract import Json
 from tidegate.enumerators.notes.folder import NoteFolder
 from tidegate.errors import ConnectorError
+from tidegate.readers.models import Model
 
 _LOG = logging.getLogger("tidegate.planner")
 
@@ -22,7 +23,7 @@ _Time: TypeAlias = Annotated[int, Field(ge=-(2**62), le=2**62)]
 _Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=100)]
 
 
-class _Strict(BaseModel, defer_build=True):
+class _Strict(Model):
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Annotated, Any, NamedTuple, TypeAlias, overload
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator
+from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator
 from pydantic.alias_generators import to_camel
 
 from tidegate.alignment.durations import epoch_ms, milliseconds
 from tidegate.alignment.splits import SplitId
 from tidegate.enumerators.contract import Json
+from tidegate.readers.models import Model
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MS = timedelta(milliseconds=1)
@@ -68,7 +69,7 @@ _Time: TypeAlias = Annotated[datetime, PlainValidator(_time), PlainSerializer(ep
 _Duration: TypeAlias = Annotated[timedelta, PlainValidator(_duration), PlainSerializer(milliseconds)]
 
 
-class _Record(BaseModel, defer_build=True):
+class _Record(Model):
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from typing_extensions import Self
 
 from tidegate.readers.decompression import DEFAULT_MOST_BYTES, parse_most_bytes
 from tidegate.readers.event_time.units import TimeUnit
 from tidegate.readers.formats.bad_records import CORRUPT_COLUMN, BadRecordPolicy, Mode
+from tidegate.readers.models import Model
 from tidegate.readers.objects.partitions import METADATA
 from tidegate.readers.places.place import check_location
 
@@ -57,7 +58,7 @@ Character: TypeAlias = Annotated[str, BeforeValidator(_character)]
 NoneOrCharacter: TypeAlias = Annotated[str, BeforeValidator(lambda value: "" if value == "" else _character(value))]
 
 
-class FormatOptions(BaseModel, defer_build=True):
+class FormatOptions(Model):
     r"""The options of all formats; the registry says which format has which.
 
     event_time_unit: the unit of an event-time column of numbers or text: ``s``, ``ms``, ``us``, ``ns`` or ``iso8601``.

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, ConfigDict, TypeAdapter
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, TypeAdapter
 
 from tidegate.alignment.durations import epoch_ms
 from tidegate.enumerators.kafka.offsets import ByTimestamp, OffsetPoint, OffsetsSpec
@@ -35,7 +35,6 @@ _LARGEST = 2**63 - 1  # of an offset or a time in Kafka's protocol
 _POINTS = "for every partition, such as "
 _EXAMPLE_OFFSETS = '{"orders": {"0": 23, "1": 7}}'
 _EXAMPLE_TIMES = '{"orders": {"0": 1700000000000, "1": 1700000003600}}'
-_MOMENT = TypeAdapter(AwareDatetime, config=ConfigDict(defer_build=True))
 _TOPIC = re.compile(
     "[a-zA-Z0-9._-]{1,249}"
 )  # LEGAL_CHARS and MAX_NAME_LENGTH of Kafka's Topic, which also refuses . and ..
@@ -106,7 +105,7 @@ def _time(value: Any) -> Any:
         return value
     try:
         # pydantic takes other numbers for seconds.
-        return _MOMENT.validate_python(value) if re.match(r"\d{4}-", value) else int(value)
+        return TypeAdapter(AwareDatetime).validate_python(value) if re.match(r"\d{4}-", value) else int(value)
     except ValueError:
         raise ValueError(
             "expected a time in milliseconds since 1970, or in ISO 8601 with a zone, such as 2026-11-22T10:00:00Z"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args
 
 import pyarrow as pa
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 from typing_extensions import Self
 
 from tidegate.errors import OptionError
@@ -17,6 +17,7 @@ from tidegate.readers.formats.json_values import record_converter
 from tidegate.readers.formats.options import upper_case
 from tidegate.readers.kafka.rows import arrow_schema
 from tidegate.readers.kafka.typed import TypedRecords
+from tidegate.readers.models import Model
 from tidegate.readers.registry.client import KEY_SCHEMA_ID, VALUE_SCHEMA_ID
 from tidegate.readers.registry.columns import Form, Mode, column_of_subject
 from tidegate.readers.values.decoders import JsonValues, RegistryValues, StringValues, ValueFormat
@@ -50,7 +51,7 @@ Format: TypeAlias = Annotated[ValueFormat, BeforeValidator(lower_case)]
 Schema: TypeAlias = Annotated[str | pa.Schema, BeforeValidator(_schema)]
 
 
-class TypedTopicOptions(BaseModel, defer_build=True):
+class TypedTopicOptions(Model):
     """The options for typed topics.
 
     value_format: the form of values, which decides the type of the column ``value``: ``json`` and ``protobuf`` make it

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import pyarrow as pa
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from typing_extensions import Self
 
@@ -19,6 +19,7 @@ from tidegate.readers.arrow.conform import position_of
 from tidegate.readers.event_time.columns import EventTimeRange
 from tidegate.readers.formats.options import FormatOptions
 from tidegate.readers.formats.registry import FORMATS, INFERRED, FormatFactory, FormatName, Reading, formats_with
+from tidegate.readers.models import Model
 from tidegate.readers.objects.partitions import METADATA, is_hidden
 from tidegate.readers.objects.values import ObjectFormat
 from tidegate.readers.s3.config import S3Address, S3ConnectionConfig, s3_address
@@ -35,7 +36,7 @@ def _endpoint(value: Any) -> Any:
     return value
 
 
-class S3ConnectionOptions(BaseModel, defer_build=True):
+class S3ConnectionOptions(Model):
     """The connection to the bucket.
 
     endpoint: the URL of an endpoint other than AWS.
@@ -115,7 +116,7 @@ QueueUrl: TypeAlias = Annotated[str, BeforeValidator(_queue_url)]
 Time: TypeAlias = Annotated[datetime, BeforeValidator(parse_time)]
 
 
-class S3DiscoveryOptions(BaseModel, defer_build=True):
+class S3DiscoveryOptions(Model):
     """The objects to read, and the place that remembers the discovered objects.
 
     path: ``s3://bucket/prefix``: the objects right below it, and all below folders of partitions (``key=value``), with

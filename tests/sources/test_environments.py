@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import py4j
@@ -22,7 +23,7 @@ from tests.support.pages import ROOT
 from tests.support.streams import HOUR, NOON, even_times, kafka_source, new_topic
 from tidegate.alignment.plan import Limits
 from tidegate.errors import InstallationError
-from tidegate.readers.jars import without_jars
+from tidegate.readers.models import without_jars
 from tidegate.sources.bridge import Driver, data_source_class
 from tidegate.sources.environments import require_planner
 from tidegate.sources.tasks import SOURCE_WATERMARK, TaskPartition
@@ -67,6 +68,7 @@ def sent():
 
 GETS_A_CLASS = f"import pickle, sys; pickle.loads(sys.stdin.buffer.read())({OPTIONS})"
 GETS_AN_OBJECT = "import pickle, sys; pickle.loads(sys.stdin.buffer.read())"
+MAKES_A_SOURCE = f"import tidegate; tidegate.KafkaSource.from_options({OPTIONS})"
 MODEL = "import sys, pydantic; pydantic.create_model('Model', number=(int, 0)); print('plugin' in sys.modules)"
 LOOP = "import sys, numba; numba.njit(lambda: 0)(); print('plugin' in sys.modules)"
 
@@ -77,11 +79,20 @@ LOOP = "import sys, numba; numba.njit(lambda: 0)(); print('plugin' in sys.module
         (GETS_A_CLASS, 0, MODEL, False),
         (GETS_AN_OBJECT, 1, MODEL, False),
         (GETS_AN_OBJECT, 2, MODEL, False),
+        (MAKES_A_SOURCE, 0, MODEL, False),
         ("import tidegate.readers.kafka.decoder", 0, LOOP, False),
         ("", 0, MODEL, True),
         ("", 0, LOOP, True),
     ],
-    ids=["the class", "the data source", "the reader", "loops", "a model without tidegate", "a loop without tidegate"],
+    ids=[
+        "the class",
+        "the data source",
+        "the reader",
+        "a source",
+        "loops",
+        "a model without tidegate",
+        "a loop without tidegate",
+    ],
 )
 def test_processes_with_tidegate_look_for_no_plugins_in_jars(tmp_path, gets, place, uses, looks):
     jar = tmp_path / "plugin.jar"
@@ -102,11 +113,28 @@ def test_processes_with_tidegate_look_for_no_plugins_in_jars(tmp_path, gets, pla
 
 
 def test_jars_come_back_to_their_places_on_the_path(monkeypatch):
-    monkeypatch.setattr(sys, "path", ["one", "two.jar", "three"])
+    monkeypatch.setattr(sys, "path", [Path("one"), "two.jar", "three"])
     with without_jars():
-        assert sys.path == ["one", "three"]
+        assert sys.path == [Path("one"), "three"]
         sys.path.append("four")
-    assert sys.path == ["one", "two.jar", "three", "four"]
+    assert sys.path == [Path("one"), "two.jar", "three", "four"]
+
+
+def test_a_connector_that_only_the_program_defines_comes_whole():
+    @dataclass
+    class Pair:
+        first: int = 1
+
+    class Own(tidegate.KafkaSource):
+        rows: int = 3
+        pair: Pair = Pair()
+
+    data = cloudpickle.dumps(data_source_class("own", Own.from_options, Driver(2, "app")))
+    program = f"import pickle, sys; made = pickle.loads(sys.stdin.buffer.read())({ {**OPTIONS, 'rows': '4'} })"
+    answer = subprocess.run(
+        [sys.executable, "-c", f"{program}; print(made.source.rows)"], input=data, stdout=subprocess.PIPE, check=True
+    )
+    assert answer.stdout.decode().strip() == "4"
 
 
 def reported(interpreter, data):
