@@ -49,7 +49,7 @@ def install(tmp_path):
 
 def test_image_has_the_versions_of_the_checkout():
     locked = re.findall(r"^pyspark==(\S+)", (ROOT / "requirements/runtime.txt").read_text(), re.MULTILINE)
-    assert default("SPARK") == max(locked)
+    assert default("SPARK") == max(locked, key=lambda spark: [int(part) for part in spark.split(".")])
     assert default("WHEEL") == f"tidegate-{tidegate.__version__}-py3-none-any.whl"
 
 

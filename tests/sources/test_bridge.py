@@ -93,7 +93,8 @@ def test_a_task_without_enough_memory_names_the_option_that_raises_it(monkeypatc
 
 IN_LITTLE_MEMORY = """
 import resource
-import numpy
+import pyarrow  # a task has it before any loop, and the models too
+import tidegate.readers.models
 from tidegate.errors import OutOfMemoryError
 most = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() + (64 << 20)
 resource.setrlimit(resource.RLIMIT_AS, (most, most))
